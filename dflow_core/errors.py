@@ -1,0 +1,251 @@
+"""Every exception dflow raises: one tree, ordered by whose fault it is.
+
+    DflowError                     never raised itself
+      UsageError                   you: the call or the graph is wrong (also a ValueError)
+        GraphError                 the graph has faults; all of them, in `.faults`
+        TensorError                an array cannot be what it has to be
+        OptionError                an unknown option or attribute, or a value it cannot have
+        PackagingError             user code that cannot travel to another process
+        ClosedError                used after close
+      PluginError                  a plugin: missing, broken, or two that claim one id
+      CompileError                 an engine could not build a model
+        ModelFormatError           a file is not the model it should be; says where
+      DeployError                  the processes could not be started
+        StartupError               a node's executor did not come up; holds the child's text
+      RunError                     a transaction ended without a result
+        NodeError                  user code or a model raised; holds the remote traceback
+        AlignmentError             a join could not complete
+        DroppedError               a node chose to send nothing for this transaction
+        WaitTimeoutError           nothing happened within the limit (also a TimeoutError)
+          QueueFullError           a bounded queue stayed full
+          PoolExhaustedError       no shared memory left; says who holds it
+      PeerGoneError                another process went away
+        InstanceLostError          an executor died and held this transaction
+
+Errors about a running graph carry `node`, `instance`, `trans_id`; `hint` says what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class DflowError(Exception):
+    """Base of all dflow errors.
+
+    Args:
+        message: What went wrong, one sentence.
+        node: Name of the node it happened in, if any.
+        instance: Number of the node's instance, from 0.
+        trans_id: Transaction it ended.
+        hint: What the reader can do about it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        node: str | None = None,
+        instance: int | None = None,
+        trans_id: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.node = node
+        self.instance = instance
+        self.trans_id = trans_id
+        self.hint = hint
+
+    def __str__(self) -> str:
+        where = []
+        if self.node is not None:
+            where.append(f"node {self.node!r}" + (f"#{self.instance}" if self.instance is not None else ""))
+        if self.trans_id is not None:
+            where.append(f"transaction {self.trans_id}")
+        text = f"{', '.join(where)}: {self.message}" if where else self.message
+        return f"{text}\n  hint: {self.hint}" if self.hint else text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # The default would call cls(message) and lose the keyword-only parts.
+        return (_rebuild, (type(self), self.args, self.__dict__))
+
+
+def _rebuild(cls: type[DflowError], args: tuple[object, ...], state: dict[str, object]) -> DflowError:
+    error = cls.__new__(cls)
+    Exception.__init__(error, *args)
+    error.__dict__.update(state)
+    return error
+
+
+class UsageError(DflowError, ValueError):
+    """The caller did something that cannot work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong with a graph.
+
+    Args:
+        kind: Short stable word: `unconnected`, `cycle`, `duplicate-name`, `arity`, `attribute`, `dtype`, `shape`, ...
+        node: Node (or input) the fault is at.
+        port: Port in words, such as `input 1`, or `""` if the node as a whole.
+        message: What is wrong, with expected and got.
+        hint: What to do.
+    """
+
+    kind: str
+    node: str
+    port: str
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.node} {self.port}".strip()
+        return f"[{self.kind}] {place}: {self.message}" + (f" ({self.hint})" if self.hint else "")
+
+
+class GraphError(UsageError):
+    """A graph with faults; `faults` holds all of them."""
+
+    def __init__(self, graph: str, faults: Sequence[Fault]) -> None:
+        self.faults = tuple(faults)
+        lines = "\n".join(f"  {i}. {fault}" for i, fault in enumerate(self.faults, 1))
+        count = len(self.faults)
+        super().__init__(f"graph {graph!r} has {count} fault{'s' * (count != 1)}:\n{lines}")
+
+
+class TensorError(UsageError):
+    """An array has a dtype, shape or layout it cannot have here."""
+
+
+class OptionError(UsageError):
+    """An option or attribute nobody knows, or a value it cannot have."""
+
+
+class PackagingError(UsageError):
+    """User code or data that cannot travel to another process."""
+
+
+class ClosedError(UsageError):
+    """Something was used after it had been closed."""
+
+
+class PluginError(DflowError):
+    """A plugin is missing, broken, or claims an id that another one has."""
+
+
+class CompileError(DflowError):
+    """An engine could not turn a process point into a model."""
+
+
+class ModelFormatError(CompileError):
+    """A model file is missing, broken or of another kind than it says.
+
+    Args:
+        message: What is wrong.
+        path: The file, if there is one.
+        offset: Byte offset of the fault, if known.
+    """
+
+    def __init__(
+        self, message: str, *, path: str | None = None, offset: int | None = None, node: str | None = None
+    ) -> None:
+        self.path = path
+        self.offset = offset
+        place = f"{path}: " if path else ""
+        at = f" (at byte {offset})" if offset is not None else ""
+        super().__init__(f"{place}{message}{at}", node=node)
+
+
+class DeployError(DflowError):
+    """The processes of a graph could not be started or kept running."""
+
+
+class StartupError(DeployError):
+    """An executor did not come up; `output` holds what it printed."""
+
+    def __init__(
+        self, message: str, *, node: str | None = None, instance: int | None = None, output: str = "",
+        hint: str | None = None,
+    ) -> None:
+        self.output = output
+        tail = f"\n--- output of the process ---\n{output.rstrip()}" if output.strip() else ""
+        super().__init__(message + tail, node=node, instance=instance, hint=hint)
+
+
+class RunError(DflowError):
+    """A transaction ended without a result."""
+
+
+class NodeError(RunError):
+    """User code or a model raised while it worked on a transaction.
+
+    Args:
+        message: Text of the remote exception.
+        error_type: Its type name, such as `ValueError`.
+        remote_traceback: Formatted traceback of the user's code in the executor.
+        input_shapes: What the function was called with, in words, such as `float32[3, 4]`.
+        ret_code: Status code that travelled in the message header.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        node: str | None = None,
+        instance: int | None = None,
+        trans_id: int | None = None,
+        error_type: str = "",
+        remote_traceback: str = "",
+        input_shapes: Sequence[str] = (),
+        ret_code: int = 0,
+        hint: str | None = None,
+    ) -> None:
+        self.error_type = error_type
+        self.remote_traceback = remote_traceback
+        self.input_shapes = tuple(input_shapes)
+        self.ret_code = ret_code
+        text = f"{error_type}: {message}" if error_type else message
+        if self.input_shapes:
+            text += f"\n  inputs: {', '.join(self.input_shapes)}"
+        if remote_traceback:
+            text += f"\n--- traceback in the executor ---\n{remote_traceback.rstrip()}"
+        super().__init__(text, node=node, instance=instance, trans_id=trans_id, hint=hint)
+
+
+class AlignmentError(RunError):
+    """A join could not complete: a part is missing or came too late."""
+
+
+class DroppedError(RunError):
+    """A node chose to send nothing for this transaction, so it has no result of its own."""
+
+
+class WaitTimeoutError(RunError, TimeoutError):
+    """Nothing happened within the limit the caller set."""
+
+
+class QueueFullError(WaitTimeoutError):
+    """A bounded queue stayed full for the whole limit."""
+
+
+class PoolExhaustedError(WaitTimeoutError):
+    """No shared memory was free for the whole limit; the text says who holds it."""
+
+
+class PeerGoneError(DflowError):
+    """Another process went away."""
+
+
+class InstanceLostError(PeerGoneError, RunError):
+    """An executor died while it held this transaction; `output` holds the last lines it printed."""
+
+    def __init__(
+        self, message: str, *, node: str | None = None, instance: int | None = None, trans_id: int | None = None,
+        output: str = "", hint: str | None = None,
+    ) -> None:
+        self.output = output
+        tail = f"\n--- last output of the process ---\n{output.rstrip()}" if output.strip() else ""
+        super().__init__(message + tail, node=node, instance=instance, trans_id=trans_id, hint=hint)

@@ -1,0 +1,61 @@
+"""A message: 256 bytes of head, a payload, and an aux section, in one reference-counted block.
+
+    block   [ head 256 | body .............................................. | aux ]
+    tensor  [ head 256 | RuntimeTensorDesc 1024 | data .....................  | aux ]
+    object  [ head 256 | count, sizes | pickle | out-of-band buffers ........ | aux ]
+
+Layout of head and descriptor: runtime-semantics.md sections 2 and 3. The bytes that upstream leaves
+uninterpreted hold what we add: the length of the body (64..71) and of the aux section (72..75); the reserved
+word at offset 48 of MsgInfo holds the part token (`info.py` says what that is for).
+
+Modules, lowest first: info, block, aux, tensor_desc, tensors, flow_msg, payload.
+"""
+
+from dflow_core.message.aux import NO_AUX, Aux, ErrorInfo, Member
+from dflow_core.message.block import Block, HeapBlock, block_of
+from dflow_core.message.flow_msg import FlowMsg
+from dflow_core.message.info import (
+    HEAD_SIZE,
+    USER_DATA_SIZE,
+    Bytes,
+    DataFlag,
+    Flag,
+    MsgInfo,
+    MsgType,
+    child_token,
+    root_token,
+)
+from dflow_core.message.payload import Alloc, alloc_tensor, decode, describe, encode, seal
+from dflow_core.message.tensor_desc import DATA_OFFSET, DESC_SIZE, MAX_RANK, TensorDesc
+from dflow_core.message.tensors import read_tensor
+
+__all__ = [
+    "DATA_OFFSET",
+    "DESC_SIZE",
+    "HEAD_SIZE",
+    "MAX_RANK",
+    "NO_AUX",
+    "USER_DATA_SIZE",
+    "Alloc",
+    "Aux",
+    "Block",
+    "Bytes",
+    "DataFlag",
+    "ErrorInfo",
+    "Flag",
+    "FlowMsg",
+    "HeapBlock",
+    "Member",
+    "MsgInfo",
+    "MsgType",
+    "TensorDesc",
+    "alloc_tensor",
+    "block_of",
+    "child_token",
+    "decode",
+    "describe",
+    "encode",
+    "read_tensor",
+    "root_token",
+    "seal",
+]

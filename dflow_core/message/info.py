@@ -1,0 +1,154 @@
+"""Head of a message: what it is, which transaction and part it belongs to, user data.
+
+Part tokens tell when a transaction is complete although nodes multiply and swallow messages. The root message of a
+transaction has the token `root_token(trans_id)`. A 1:1 node passes the token on. A node that turns one message into
+several gives each a new token and ends with an END marker whose token is the xor of all of them and its input's;
+so the xor of everything that arrives, started with the root token, is zero exactly when all has arrived (the
+acker of Apache Storm works this way).
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from dflow_core.errors import TensorError
+
+HEAD_SIZE = 256
+USER_DATA_SIZE = 64
+
+_SIZES = struct.Struct("<QI")
+_SIZES_AT = 64
+_INFO = struct.Struct("<QHHiQQIB3xiIQII")
+_INFO_AT = 192
+
+Bytes: TypeAlias = np.ndarray[tuple[int], np.dtype[np.uint8]]
+
+
+class MsgType(enum.IntEnum):
+    """What a payload is; numbers from 1024 up are free for users."""
+
+    TENSOR = 0
+    RAW = 1
+    TENSOR_LIST = 2
+    USER_DEFINE_START = 1024
+    PICKLED = 65535
+
+
+class Flag(enum.IntFlag):
+    """Flags the feeding user sets; they travel with the head."""
+
+    NONE = 0
+    EOS = 1
+    SEG = 2
+
+
+class DataFlag(enum.IntFlag):
+    """What the framework knows of a message; NULL and CUSTOM_ID are upstream's, the rest ours.
+
+    SKIP: the branch was not taken, or the message went into a batch; ends its part without data.
+    END: closes the parts a node made of one message. ERROR: the aux section says what failed.
+    INJECTED: put in by the supervisor for a dead executor, so it may come twice.
+    """
+
+    NONE = 0
+    NULL = 1
+    CUSTOM_ID = 2
+    SKIP = 4
+    END = 8
+    ERROR = 16
+    INJECTED = 32
+
+
+@dataclass(slots=True)
+class MsgInfo:
+    """Head of a message without its sizes.
+
+    Args:
+        trans_id: Transaction id, from 1; 0 lets the framework assign one.
+        ret_code: 0 is good.
+        start_time, end_time: User time stamps, unsigned 64 bit.
+        flags: `Flag` bits.
+        data_flag: `DataFlag` bits.
+        data_label: Part within the transaction, second half of the join key; 0 is none.
+        route_label: Routing key; 0 is none.
+        token: Part token.
+        user_data: Up to 64 bytes, copied along.
+    """
+
+    trans_id: int = 0
+    msg_type: int = MsgType.TENSOR
+    ret_code: int = 0
+    start_time: int = 0
+    end_time: int = 0
+    flags: int = 0
+    data_flag: int = 0
+    worker_id: int = 0
+    step_id: int = 0
+    token: int = 0
+    data_label: int = 0
+    route_label: int = 0
+    version: int = 0
+    user_data: bytes = b""
+
+    def pack(self, body_size: int, aux_size: int = 0) -> bytearray:
+        """The 256 bytes of the head."""
+        head = bytearray(HEAD_SIZE)
+        if self.user_data:
+            if len(self.user_data) > USER_DATA_SIZE:
+                raise TensorError(f"user data is {len(self.user_data)} bytes, at most {USER_DATA_SIZE} fit")
+            head[: len(self.user_data)] = self.user_data
+        _SIZES.pack_into(head, _SIZES_AT, body_size, aux_size)
+        _INFO.pack_into(
+            head, _INFO_AT, self.trans_id, self.version, self.msg_type, self.ret_code, self.start_time, self.end_time,
+            self.flags, self.data_flag, self.worker_id, self.step_id, self.token, self.data_label, self.route_label,
+        )
+        return head
+
+    @classmethod
+    def unpack(cls, head: bytes | bytearray | memoryview | Bytes) -> tuple[MsgInfo, int, int]:
+        """The head and the sizes of body and aux section."""
+        body_size, aux_size = _SIZES.unpack_from(head, _SIZES_AT)
+        (trans_id, version, msg_type, ret_code, start, end, flags, data_flag, worker, step, token, label, route) = (
+            _INFO.unpack_from(head, _INFO_AT)
+        )
+        info = cls(
+            trans_id, msg_type, ret_code, start, end, flags, data_flag, worker, step, token, label, route, version,
+            bytes(head[:USER_DATA_SIZE]),
+        )
+        return info, body_size, aux_size
+
+    def derive(self, **changes: object) -> MsgInfo:
+        """A copy for an output: good, not null, everything else inherited, then `changes`."""
+        kept = self.data_flag & DataFlag.CUSTOM_ID
+        return replace(self, **{"ret_code": 0, "data_flag": kept, "msg_type": MsgType.TENSOR, **changes})  # type: ignore[arg-type]
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What joins pair by."""
+        return self.trans_id, self.data_label
+
+
+_MASK = (1 << 64) - 1
+
+
+def _mix(value: int) -> int:
+    """Finaliser of splitmix64 (Steele, Lea, Flood 2014): spreads consecutive integers over 64 bits."""
+    value = (value + 0x9E3779B97F4A7C15) & _MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    return value ^ (value >> 31)
+
+
+def root_token(trans_id: int) -> int:
+    """Token of the message that was fed for a transaction."""
+    return _mix(trans_id)
+
+
+def child_token(parent: int, index: int) -> int:
+    """Token of part `index` (from 0) made of the message with token `parent`."""
+    return _mix(parent ^ _mix(index + 1))

@@ -1,0 +1,193 @@
+"""Values in and out of message bodies: arrays, strings, objects.
+
+Arrays travel as a RuntimeTensorDesc and their bytes. Strings (`DataType.STRING`) keep numpy's fixed-width layout
+byte for byte where the array has one, and are packed as lengths and bytes where it is an object array; the
+descriptor's `sub_format` tells which. Everything else is pickled by value (cloudpickle, protocol 5); arrays inside
+such an object lie out of band behind the pickle and are not copied on the way out.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from dflow_core.errors import PackagingError, TensorError
+from dflow_core.message.aux import NO_AUX, Aux
+from dflow_core.message.block import Block, HeapBlock, block_of
+from dflow_core.message.flow_msg import FlowMsg
+from dflow_core.message.info import HEAD_SIZE, Bytes, DataFlag, MsgInfo, MsgType
+from dflow_core.message.tensor_desc import DATA_OFFSET, DESC_SIZE, TensorDesc
+from dflow_core.message.tensors import pack_strings, read_tensor
+from dflow_core.types import Array, DataType, Tensor, data_type_of
+
+Alloc = Callable[[int], Block]
+
+_ALIGN = 64
+
+
+def alloc_tensor(shape: Sequence[int], dtype: np.dtype[np.generic], alloc: Alloc) -> Array:
+    """An uninitialised array that lies in a fresh block, ready to be sent without a copy.
+
+    Args:
+        shape: Dimensions.
+        dtype: Any dtype a tensor can have, strings excepted.
+        alloc: Gives a block of that many bytes.
+    """
+    data_type = data_type_of(dtype)
+    if data_type is DataType.STRING:
+        raise TensorError("string tensors cannot be filled in place; send the array itself")
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    block = alloc(DATA_OFFSET + size)
+    data = block.array(writable=True)
+    TensorDesc(data_type, tuple(shape), size).pack_into(data, HEAD_SIZE)
+    return data[DATA_OFFSET : DATA_OFFSET + size].view(dtype).reshape(shape)
+
+
+def encode(value: object, info: MsgInfo, alloc: Alloc = HeapBlock, aux: Aux = NO_AUX) -> FlowMsg:
+    """A message ready to be put into a queue: written into a block, copied only if it does not lie in one already.
+
+    Args:
+        value: Array, `Tensor`, numpy scalar, None (a null message), or any object that can be pickled.
+        info: Head; message type and null flag are set here.
+        alloc: Gives a block of that many bytes.
+        aux: Batch members or error to send along.
+
+    Raises:
+        TensorError: if an array's dtype cannot be sent.
+        PackagingError: if an object cannot be pickled.
+    """
+    if isinstance(value, FlowMsg):
+        return seal(FlowMsg(info.derive(msg_type=value.info.msg_type), value.body, aux), alloc)
+    if value is None:
+        return seal(FlowMsg(info.derive(data_flag=info.data_flag | DataFlag.NULL), None, aux), alloc)
+    if isinstance(value, np.generic):
+        value = np.asarray(value)
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+        return _encode_array(value, None, info, alloc, aux)
+    if isinstance(value, Tensor):
+        return _encode_array(value.data, value.dtype, info, alloc, aux)
+    if isinstance(value, np.ndarray) and all(isinstance(item, (str, bytes)) for item in value.flat):
+        return _encode_strings(value, info, alloc, aux)
+    return _encode_object(value, info, alloc, aux)
+
+
+def decode(msg: FlowMsg) -> object:
+    """The value a message carries: a read-only array, an object, the bytes of a raw message, or None."""
+    if msg.body is None or msg.is_null:
+        return None
+    if msg.info.msg_type == MsgType.TENSOR:
+        return read_tensor(msg.body)
+    if msg.info.msg_type == MsgType.PICKLED:
+        return _decode_object(msg.body)
+    return memoryview(msg.body)
+
+
+def seal(msg: FlowMsg, alloc: Alloc) -> FlowMsg:
+    """The same message written into a block of its own."""
+    block = alloc(msg.wire_size)
+    msg.write_to(block)
+    return FlowMsg.from_block(block)
+
+
+def describe(msg: FlowMsg) -> str:
+    """What a message carries, in words such as `float32[3, 4]`, for error texts."""
+    if msg.body is None or msg.is_null:
+        return "null"
+    if msg.info.msg_type == MsgType.TENSOR:
+        desc = TensorDesc.unpack_from(msg.body, 0)
+        return f"{desc.dtype.name.lower()}{list(desc.shape)}"
+    kind = "object" if msg.info.msg_type == MsgType.PICKLED else f"message of type {msg.info.msg_type}"
+    return f"{kind} of {msg.body.nbytes} bytes"
+
+
+def _encode_array(array: Array, declared: DataType | None, info: MsgInfo, alloc: Alloc, aux: Aux) -> FlowMsg:
+    data_type = declared or data_type_of(array.dtype)
+    if data_type is DataType.STRING:
+        return _encode_strings(array, info, alloc, aux)
+    info = info.derive()
+    in_place = _lies_in_block(array, aux)
+    if in_place is not None:
+        block = in_place.retain()
+        head = info.pack(DESC_SIZE + array.nbytes)
+        block.array(writable=True)[:HEAD_SIZE] = np.frombuffer(head, np.uint8)
+        return FlowMsg.from_block(block)
+    extra = aux.pack()
+    body_size = DESC_SIZE + array.nbytes
+    block = alloc(HEAD_SIZE + body_size + len(extra))
+    data = block.array(writable=True)
+    data[:HEAD_SIZE] = np.frombuffer(info.pack(body_size, len(extra)), np.uint8)
+    TensorDesc(data_type, array.shape, array.nbytes).pack_into(data, HEAD_SIZE)
+    native = array.dtype.newbyteorder("=")
+    target = data[DATA_OFFSET : DATA_OFFSET + array.nbytes].view(native).reshape(array.shape)
+    np.copyto(target, array)
+    if extra:
+        data[HEAD_SIZE + body_size :][: len(extra)] = np.frombuffer(extra, np.uint8)
+    return FlowMsg.from_block(block)
+
+
+def _lies_in_block(array: Array, aux: Aux) -> Block | None:
+    """The block whose whole payload this array is, so that it can go as it is."""
+    if aux or not array.flags.writeable or not array.flags.c_contiguous:
+        return None
+    block = block_of(array)
+    if block is None or isinstance(block, HeapBlock) or block.nbytes != DATA_OFFSET + array.nbytes:
+        return None
+    data = block.array()
+    if array.ctypes.data != data.ctypes.data + DATA_OFFSET:
+        return None
+    desc = TensorDesc.unpack_from(data, HEAD_SIZE)
+    return block if desc.shape == array.shape and desc.dtype is data_type_of(array.dtype) else None
+
+
+def _encode_strings(array: Array, info: MsgInfo, alloc: Alloc, aux: Aux) -> FlowMsg:
+    return seal(FlowMsg(info.derive(), pack_strings(array), aux), alloc)
+
+
+def _encode_object(value: object, info: MsgInfo, alloc: Alloc, aux: Aux) -> FlowMsg:
+    import cloudpickle
+
+    buffers: list[pickle.PickleBuffer] = []
+    stream = io.BytesIO()
+    try:
+        cloudpickle.Pickler(stream, protocol=5, buffer_callback=buffers.append).dump(value)
+        raws = [buffer.raw() for buffer in buffers]
+    except Exception as cause:
+        raise PackagingError(f"a {type(value).__name__} cannot travel to another process: {cause}") from cause
+    pickled = stream.getbuffer()
+    sizes = [pickled.nbytes, *(raw.nbytes for raw in raws)]
+    head = struct.pack(f"<Q{len(sizes)}Q", len(sizes), *sizes)
+    offsets = _offsets(len(head), sizes)
+    extra = aux.pack()
+    body_size = offsets[-1] + sizes[-1]
+    block = alloc(HEAD_SIZE + body_size + len(extra))
+    data = block.array(writable=True)
+    full = info.derive(msg_type=MsgType.PICKLED).pack(body_size, len(extra))
+    data[:HEAD_SIZE] = np.frombuffer(full, np.uint8)
+    body = data[HEAD_SIZE:]
+    body[: len(head)] = np.frombuffer(head, np.uint8)
+    for offset, part in zip(offsets, [pickled, *raws]):
+        body[offset : offset + part.nbytes] = np.frombuffer(part, np.uint8)
+    body[body_size : body_size + len(extra)] = np.frombuffer(extra, np.uint8)
+    return FlowMsg.from_block(block)
+
+
+def _decode_object(body: Bytes) -> object:
+    (count,) = struct.unpack_from("<Q", body)
+    sizes = list(struct.unpack_from(f"<{count}Q", body, 8))
+    offsets = _offsets(8 + 8 * count, sizes)
+    parts = [body[offset : offset + size] for offset, size in zip(offsets, sizes)]
+    return pickle.loads(parts[0], buffers=parts[1:])  # noqa: S301 - both ends are the user's own processes
+
+
+def _offsets(start: int, sizes: Sequence[int]) -> list[int]:
+    """Where each part begins; all on multiples of 64 so that arrays in them are aligned."""
+    offsets, at = [], start
+    for size in sizes:
+        at = -(-at // _ALIGN) * _ALIGN
+        offsets.append(at)
+        at += size
+    return offsets

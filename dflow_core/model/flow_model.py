@@ -1,0 +1,211 @@
+"""What can be deployed, as data: compiled models and how they are joined.
+
+Names, not references, tie a FlowModel together, so it survives a file or a wire unchanged. The classes know nothing
+of their wire format (`serde.py` does), of processes or of queues (`deploy_plan.py` does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from dflow_core.types import TensorSpec
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class FuncSpec:
+    """One function of a node: which of the node's ports are its own, and how it is called.
+
+    Args:
+        name: Function or method name; "" for a model, which has one.
+        inputs: Node input indexes, in the order the function takes them.
+        outputs: Node output indexes, in the order it returns them.
+        gather: Whether it is called once per transaction with all parts an upstream generator made of it.
+        holds_inputs: Whether it may keep inputs beyond the call (batching); the framework then does not end
+            their transactions when a call sends nothing.
+        stream_input: Whether it takes queues instead of values.
+        n_mapping: Whether it may send several messages, or none, for one call.
+    """
+
+    name: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    gather: bool = False
+    holds_inputs: bool = False
+    stream_input: bool = False
+    n_mapping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """How a node wants to be run.
+
+    Args:
+        instances: How many executors share its work.
+        threads: Threads each instance may use; 0 lets the plan share out the CPUs.
+        env: Python interpreter (or virtual environment folder) to run it with; "" is this one.
+        call_timeout: Seconds one call may take before its process is ended; 0 is no limit.
+        on_error: `continue` ends the transaction of a failing call; `stop` ends the graph.
+        restarts: How often an executor that died may be started again within a minute.
+        process: Name of a process to share with other instances of the same engine; "" lets the plan decide.
+    """
+
+    instances: int = 1
+    threads: int = 0
+    env: str = ""
+    call_timeout: float = 0.0
+    on_error: str = "continue"
+    restarts: int = 3
+    process: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PneModel:
+    """A compiled process point.
+
+    Args:
+        name: Name of the node it came from, scope included (`outer/inner`); unique in the FlowModel.
+        engine: Id of the engine that made it and runs it.
+        inputs, outputs: What is known of its tensors, one entry per node port.
+        functions: Its functions; together they own every port.
+        options: How the node wants to be run.
+    """
+
+    name: str
+    engine: str
+    inputs: tuple[TensorSpec, ...] = ()
+    outputs: tuple[TensorSpec, ...] = ()
+    functions: tuple[FuncSpec, ...] = ()
+    options: NodeOptions = NodeOptions()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphModel(PneModel):
+    """A model file, with what the engine compiled from it.
+
+    Args:
+        framework: `onnx`, `tensorflow` or `mindspore`.
+        source: The model file.
+        side_files: Files that belong to it (ONNX external data), by relative path.
+        blob: Compiled form; empty if the runtime has none.
+        blob_tag: Runtime, version and machine the blob was made for; another tag means compile again.
+        settings: Everything else the engine's worker needs, as text.
+    """
+
+    framework: str
+    source: bytes
+    side_files: Mapping[str, bytes] = field(default_factory=dict)
+    blob: bytes = b""
+    blob_tag: str = ""
+    settings: Mapping[str, str] = _NOTHING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UdfModel(PneModel):
+    """User code.
+
+    Args:
+        package: Pickled function or class (by value where it cannot be imported), or a tar.gz of a built library.
+        builtin: Name of a registered built-in UDF instead of a package; "" if there is a package.
+        params: Init parameters: str, bool, int, float, DataType, or lists of them.
+    """
+
+    package: bytes = b""
+    builtin: str = ""
+    params: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SerializedModel(PneModel):
+    """What an engine outside the core compiled: bytes only that engine understands, and settings as text."""
+
+    data: bytes
+    settings: Mapping[str, str] = _NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A stream of messages between models.
+
+    Args:
+        name: `<graph>:<data node>` for a root input, `<scope><node>:<output index>` for an output.
+        depth: Messages that may wait for each consumer; 0 is the default.
+        overflow: What a full queue does: `block`, `drop-oldest` or `drop-newest`.
+        dummy: Whether nobody consumes it.
+    """
+
+    name: str
+    depth: int = 0
+    overflow: str = "block"
+    dummy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEndpoints:
+    """Names of the endpoints a model reads and writes, in port order."""
+
+    model_name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRelation:
+    """How the submodels of a FlowModel are joined (runtime-semantics.md section 20).
+
+    Args:
+        endpoints: Every endpoint.
+        submodels: Endpoints of each submodel, by model name.
+        root: The graph seen from outside: `inputs` are fed by the caller, `outputs` are fetched.
+        input_names, output_names: What the caller calls those, in the same order.
+    """
+
+    endpoints: tuple[Endpoint, ...]
+    submodels: Mapping[str, ModelEndpoints]
+    root: ModelEndpoints
+    input_names: tuple[str, ...] = ()
+    output_names: tuple[str, ...] = ()
+
+    def endpoint(self, name: str) -> Endpoint:
+        """The endpoint of that name."""
+        return next(e for e in self.endpoints if e.name == name)
+
+    def consumers(self, endpoint: str) -> list[tuple[str, int]]:
+        """Models that read an endpoint, with the input port they read it at."""
+        return [
+            (name, port)
+            for name, sides in self.submodels.items()
+            for port, source in enumerate(sides.inputs)
+            if source == endpoint
+        ]
+
+    def producer(self, endpoint: str) -> tuple[str, int] | None:
+        """Model and output port that write an endpoint, or None for a root input."""
+        for name, sides in self.submodels.items():
+            if endpoint in sides.outputs:
+                return name, sides.outputs.index(endpoint)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowModel:
+    """A compiled graph.
+
+    Args:
+        name: Name of the graph.
+        submodels: Compiled models by name.
+        relation: How they are joined.
+        graph: The FlowGraph it was made from, serialised, for drawing and inspection.
+        options: Graph-level options in force.
+        made_by: dflow version, SPI version and engine versions, for inspection.
+    """
+
+    name: str
+    submodels: Mapping[str, PneModel]
+    relation: ModelRelation
+    graph: bytes = b""
+    options: Mapping[str, str] = _NOTHING
+    made_by: Mapping[str, str] = _NOTHING

@@ -1,0 +1,67 @@
+"""What a plugin implements: hooks, the entries they return, and the contracts behind the entries.
+
+Imports graph, model, message, types and errors; nothing else of the core.
+"""
+
+from dflow_core.spi.deployer import Deployer, Deployment, InstanceStatus
+from dflow_core.spi.engine import (
+    CompileContext,
+    Engine,
+    ModelWorker,
+    OutputAlloc,
+    PointIO,
+    WorkerContext,
+    WorkerLoader,
+)
+from dflow_core.spi.entries import DeployerEntry, EngineEntry, PointEntry, TransportEntry, UdfEntry
+from dflow_core.spi.flow_func import FlowFunc, FuncParams, RunContext
+from dflow_core.spi.hooks import ENTRY_POINT_GROUP, SPI_VERSION, hookimpl, hookspec
+from dflow_core.spi.transport import (
+    Doorbell,
+    GroupConfig,
+    GroupHandle,
+    GroupStats,
+    Holder,
+    LostMessage,
+    MemoryGroup,
+    Overflow,
+    Queue,
+    QueueStats,
+    Transport,
+)
+
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "SPI_VERSION",
+    "CompileContext",
+    "Deployer",
+    "DeployerEntry",
+    "Deployment",
+    "Doorbell",
+    "Engine",
+    "EngineEntry",
+    "FlowFunc",
+    "FuncParams",
+    "GroupConfig",
+    "GroupHandle",
+    "GroupStats",
+    "Holder",
+    "InstanceStatus",
+    "LostMessage",
+    "MemoryGroup",
+    "ModelWorker",
+    "OutputAlloc",
+    "Overflow",
+    "PointEntry",
+    "PointIO",
+    "Queue",
+    "QueueStats",
+    "RunContext",
+    "Transport",
+    "TransportEntry",
+    "UdfEntry",
+    "WorkerContext",
+    "WorkerLoader",
+    "hookimpl",
+    "hookspec",
+]

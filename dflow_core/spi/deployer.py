@@ -1,0 +1,72 @@
+"""What starts a compiled graph somewhere and keeps it running."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dflow_core.errors import DflowError
+from dflow_core.model import DeployPlan, FlowModel
+from dflow_core.spi.transport import MemoryGroup
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStatus:
+    """State of one instance.
+
+    Args:
+        node, instance: Which.
+        process: Name of its process.
+        pid: Its process id; 0 if it is not running.
+        state: `starting`, `running`, `restarting`, `failed` or `stopped`.
+        restarts: How often it was started again.
+        calls: Calls finished.
+        busy: Seconds spent in calls.
+    """
+
+    node: str
+    instance: int
+    process: str
+    pid: int
+    state: str
+    restarts: int
+    calls: int
+    busy: float
+
+
+class Deployment(abc.ABC):
+    """A graph that runs."""
+
+    group: MemoryGroup
+    plan: DeployPlan
+
+    @abc.abstractmethod
+    def failure(self) -> DflowError | None:
+        """Why the deployment cannot go on, or None while it can."""
+
+    @abc.abstractmethod
+    def status(self) -> Sequence[InstanceStatus]:
+        """State of every instance."""
+
+    @abc.abstractmethod
+    def stacks(self) -> Mapping[str, str]:
+        """Python stacks of the executors by process name, for stall reports; empty text where none came in time."""
+
+    @abc.abstractmethod
+    def close(self, timeout: float | None = None) -> None:
+        """End every process, politely first, within the limit (seconds; None is the deployer's own)."""
+
+
+class Deployer(abc.ABC):
+    """Starts deployments."""
+
+    scheme: str
+
+    @abc.abstractmethod
+    def deploy(self, model: FlowModel, plan: DeployPlan, options: Mapping[str, str]) -> Deployment:
+        """Start every process of the plan and return when all are ready.
+
+        Raises:
+            StartupError: if one does not come up; everything started is ended first.
+        """

@@ -1,0 +1,131 @@
+"""What turns process points into models, and what runs those models.
+
+An author writes `Engine` and `ModelWorker` (or gives FlowFuncs); the compiler and the executor call them and turn
+whatever they raise into dflow errors.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from dflow_core.graph import ProcessPoint
+from dflow_core.model import PneModel
+from dflow_core.spi.flow_func import FlowFunc
+from dflow_core.types import Array, TensorSpec
+
+OutputAlloc: TypeAlias = Callable[[Sequence[int], "np.dtype[np.generic]"], Array]
+"""Gives a writable array of a shape and dtype that can be sent without a copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class PointIO:
+    """What a process point takes and gives, as far as its files tell without compiling."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompileContext:
+    """What an engine is told besides the point.
+
+    Args:
+        node: Full name of the node, for errors and for the model's name.
+        options: Options in force for this node: global, overridden by graph, overridden by node.
+        input_count, output_count: Ports of the node.
+        report: Takes one sentence about a decision worth telling (shown by `dflow plan`).
+    """
+
+    node: str
+    options: Mapping[str, str]
+    input_count: int
+    output_count: int
+    report: Callable[[str], None] = lambda _text: None
+
+
+class Engine(abc.ABC):
+    """Compiles process points. Used from several threads at once."""
+
+    id: str
+
+    @abc.abstractmethod
+    def describe(self, point: ProcessPoint) -> PointIO | None:
+        """What the point takes and gives, read from its files without compiling; None if unknown.
+
+        Called by graph validation, so it must be quick (tens of milliseconds) and start nothing.
+
+        Raises:
+            ModelFormatError: if a file is missing or is not the model it should be.
+        """
+
+    @abc.abstractmethod
+    def cache_key(self, point: ProcessPoint, context: CompileContext) -> bytes:
+        """Bytes that differ whenever `compile` would give another result: content of files, options, versions."""
+
+    @abc.abstractmethod
+    def compile(self, point: ProcessPoint, context: CompileContext) -> PneModel:
+        """Turn a point into a model.
+
+        Raises:
+            CompileError: with the first cause on top.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerContext:
+    """What a worker is told when a model is loaded in an executor.
+
+    Args:
+        node: Name of the node.
+        instance: Number of this instance, from 0.
+        instance_count: How many there are.
+        device: Device it is bound to, such as `cpu:0`.
+        threads: Threads it may use.
+        options: Graph options in force.
+        alloc: Gives output arrays that can be sent without a copy.
+        udf_factory: Gives a registered built-in UDF by name.
+        report: Takes one sentence worth telling once (goes to the node's log).
+    """
+
+    node: str
+    instance: int
+    instance_count: int
+    device: str
+    threads: int
+    options: Mapping[str, str] = field(default_factory=dict)
+    alloc: OutputAlloc = np.empty
+    udf_factory: Callable[[str], FlowFunc] | None = None
+    report: Callable[[str], None] = lambda _text: None
+
+
+class ModelWorker(abc.ABC):
+    """Runs one loaded model on one device; used by one thread at a time."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+    @abc.abstractmethod
+    def execute(self, inputs: Sequence[Array], alloc: OutputAlloc) -> Sequence[Array]:
+        """Run the model once.
+
+        Args:
+            inputs: One array per input, already checked against `inputs`; they may be read-only views of shared
+                memory and must not be used after the call.
+            alloc: Gives arrays that can be sent without a copy; results may also be ordinary arrays.
+
+        Returns:
+            One array per output, in the order of `outputs`.
+        """
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Free everything, in an order that leaves nothing in flight. Idempotent."""
+
+
+WorkerLoader: TypeAlias = Callable[[PneModel, WorkerContext], "ModelWorker | Sequence[FlowFunc]"]
+"""Loads a model: gives a ModelWorker, or one FlowFunc for each of the model's functions in order."""

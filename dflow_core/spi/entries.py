@@ -1,0 +1,103 @@
+"""What plugins register: ids, and functions that import the rest only when it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dflow_core.graph import ProcessPoint
+from dflow_core.spi.deployer import Deployer
+from dflow_core.spi.engine import Engine, WorkerLoader
+from dflow_core.spi.flow_func import FlowFunc
+from dflow_core.spi.transport import Transport
+
+
+@dataclass(frozen=True, slots=True)
+class EngineEntry:
+    """An engine.
+
+    Args:
+        id: Unique id, upper case by custom (`CPU`, `NPU`, `UDF`).
+        accepts: Whether it can compile a process point; cheap, no file is opened.
+        engine: Gives the Engine, in the compiling process.
+        worker: Gives the function that loads one of its models, in an executor.
+        version: Changes whenever compiled models change; part of every cache key.
+        priority: The highest that accepts a point gets it, unless the user names an engine.
+        shares_process: Whether instances of different models on one device share an executor process.
+    """
+
+    id: str
+    accepts: Callable[[ProcessPoint], bool]
+    engine: Callable[[], Engine]
+    worker: Callable[[], WorkerLoader]
+    version: str = "1"
+    priority: int = 0
+    shares_process: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PointEntry:
+    """A kind of process point.
+
+    Args:
+        kind: Unique kind, as written to files.
+        cls: Gives the class.
+        to_bytes: Serialises a point of that class.
+        from_bytes: The inverse.
+    """
+
+    kind: str
+    cls: Callable[[], type[ProcessPoint]]
+    to_bytes: Callable[[ProcessPoint], bytes]
+    from_bytes: Callable[[bytes], ProcessPoint]
+
+
+@dataclass(frozen=True, slots=True)
+class TransportEntry:
+    """A transport.
+
+    Args:
+        scheme: Unique scheme, such as `shm`.
+        local: Whether it joins processes of one machine (links join machines).
+        factory: Gives the Transport.
+        cross_process: Whether other processes can attach; False for one that lives in the caller's process only.
+        priority: The highest local cross-process transport is the default.
+    """
+
+    scheme: str
+    local: bool
+    factory: Callable[[], Transport]
+    cross_process: bool = True
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class UdfEntry:
+    """A ready-made UDF.
+
+    Args:
+        name: Unique name, such as `_BuiltIn_CountBatch`.
+        factory: Gives a new FlowFunc.
+        parameters: Names of the init parameters it knows, with a default or None where required.
+        holds_inputs: Whether it keeps inputs beyond a call.
+        n_mapping: Whether it may send several messages, or none, for one call.
+    """
+
+    name: str
+    factory: Callable[[], FlowFunc]
+    parameters: dict[str, object] = field(default_factory=dict)
+    holds_inputs: bool = False
+    n_mapping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeployerEntry:
+    """A deployer.
+
+    Args:
+        scheme: Unique scheme, such as `local`.
+        factory: Gives the Deployer.
+    """
+
+    scheme: str
+    factory: Callable[[], Deployer]

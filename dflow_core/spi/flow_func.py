@@ -1,0 +1,110 @@
+"""A function over messages, and what it may do while it runs.
+
+FlowFunc is the contract below Python functions, built-in UDFs and C++ UDFs: messages in, outputs through the context.
+The executor has already ended transactions whose inputs were errors or skipped, so a FlowFunc sees data only
+(and null messages, which carry flags such as EOS).
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dflow_core.message import FlowMsg, Member
+from dflow_core.types import Array
+
+
+@dataclass(frozen=True, slots=True)
+class FuncParams:
+    """What a function is told when it is initialised.
+
+    Args:
+        name: Name of the node.
+        instance, instance_count: Which instance this is, and of how many.
+        device: Device it is bound to.
+        threads: Threads it may use.
+        input_num, output_num: Ports of the whole node.
+        attrs: Init parameters.
+    """
+
+    name: str
+    instance: int = 0
+    instance_count: int = 1
+    device: str = "cpu:0"
+    threads: int = 1
+    input_num: int = 1
+    output_num: int = 1
+    attrs: Mapping[str, object] = field(default_factory=dict)
+
+
+class RunContext(abc.ABC):
+    """What a FlowFunc may do during a call. Output indexes count the function's own outputs from 0.
+
+    A message sent without `like` inherits the head of the current call's first input. For a call without inputs
+    (a timer) `like` is required.
+    """
+
+    @abc.abstractmethod
+    def now(self) -> float:
+        """Seconds on the monotonic clock (a test's clock in tests)."""
+
+    @abc.abstractmethod
+    def alloc(self, shape: Sequence[int], dtype: np.dtype[np.generic]) -> Array:
+        """A writable array that can be sent without a copy."""
+
+    @abc.abstractmethod
+    def send(
+        self, index: int, value: object, *, like: FlowMsg | None = None, members: Sequence[Member] = (),
+        changes: Mapping[str, object] | None = None,
+    ) -> None:
+        """Send a value to an output.
+
+        Args:
+            index: Output of this function.
+            value: Array, Tensor, object, None for a null message, or a FlowMsg to pass on.
+            like: Message whose head to inherit.
+            members: What went into it, if it is a batch; the batch then stands for all their transactions.
+            changes: Fields of `MsgInfo` to change in the head.
+        """
+
+    @abc.abstractmethod
+    def send_part(self, index: int, value: object) -> None:
+        """Send one of several values made of the current input, at once; the executor closes the parts after the call."""
+
+    @abc.abstractmethod
+    def skip(self, msg: FlowMsg, index: int | None = None) -> None:
+        """End a held message without data on one output or on all: 'branch not taken'."""
+
+    @abc.abstractmethod
+    def fail(self, msg: FlowMsg, error: BaseException) -> None:
+        """End a held message with an error on all outputs."""
+
+
+class FlowFunc(abc.ABC):
+    """Work of one function of a node. Calls never overlap, unless several functions share state of their own."""
+
+    def init(self, params: FuncParams) -> None:
+        """Called once in the executor before the first message."""
+
+    @abc.abstractmethod
+    def proc(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
+        """Work on one set of inputs that belong together (all parts of a transaction, for a gathering function).
+
+        Whatever it raises ends the transactions of `inputs` with an error; the executor goes on.
+        """
+
+    def deadline(self) -> float | None:
+        """When `on_timer` wants to be called, on the clock of `RunContext.now`; None for never."""
+        return None
+
+    def on_timer(self, context: RunContext) -> None:
+        """Called when the deadline has passed."""
+
+    def on_stop(self, context: RunContext) -> None:
+        """Called when the graph ends in good order and no more input will come; may send what is still held."""
+
+    def close(self) -> None:
+        """Called once at the end."""

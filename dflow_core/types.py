@@ -1,0 +1,169 @@
+"""Element types and tensor descriptions, and how they map to numpy.
+
+The numbers are CANN's (`ge::DataType`), because they travel in message descriptors and model files.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dflow_core.errors import TensorError
+
+Array: TypeAlias = npt.NDArray[np.generic]
+
+
+class DataType(enum.IntEnum):
+    """Element type of a tensor; the value is the number used on the wire."""
+
+    FLOAT = 0
+    FLOAT16 = 1
+    INT8 = 2
+    INT32 = 3
+    UINT8 = 4
+    INT16 = 6
+    UINT16 = 7
+    UINT32 = 8
+    INT64 = 9
+    UINT64 = 10
+    DOUBLE = 11
+    BOOL = 12
+    STRING = 13
+    BF16 = 27
+    UNDEFINED = 33
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element; 0 where elements have no fixed size."""
+        return _ITEMSIZE.get(self, 0)
+
+
+_NUMPY: dict[DataType, np.dtype[np.generic]] = {
+    DataType.FLOAT: np.dtype(np.float32),
+    DataType.FLOAT16: np.dtype(np.float16),
+    DataType.INT8: np.dtype(np.int8),
+    DataType.INT32: np.dtype(np.int32),
+    DataType.UINT8: np.dtype(np.uint8),
+    DataType.INT16: np.dtype(np.int16),
+    DataType.UINT16: np.dtype(np.uint16),
+    DataType.UINT32: np.dtype(np.uint32),
+    DataType.INT64: np.dtype(np.int64),
+    DataType.UINT64: np.dtype(np.uint64),
+    DataType.DOUBLE: np.dtype(np.float64),
+    DataType.BOOL: np.dtype(np.bool_),
+}
+_FROM_NUMPY = {dtype: data_type for data_type, dtype in _NUMPY.items()}
+_ITEMSIZE = {data_type: dtype.itemsize for data_type, dtype in _NUMPY.items()} | {DataType.BF16: 2}
+
+
+def bfloat16_dtype() -> np.dtype[np.generic] | None:
+    """The numpy dtype of bfloat16, or None where `ml_dtypes` is not installed."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        return None
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+def data_type_of(dtype: npt.DTypeLike) -> DataType:
+    """The `DataType` of a numpy dtype of either byte order.
+
+    Raises:
+        TensorError: if tensors cannot have this dtype (complex, datetime, structured, ...).
+    """
+    resolved = np.dtype(dtype)
+    if resolved.kind in "US":
+        return DataType.STRING
+    if resolved.name == "bfloat16":
+        return DataType.BF16
+    found = _FROM_NUMPY.get(resolved.newbyteorder("="))
+    if found is None:
+        raise TensorError(
+            f"arrays of dtype {resolved} cannot be sent as a tensor",
+            hint="convert it to one of " + ", ".join(str(d) for d in _FROM_NUMPY) + ", or send it inside an object",
+        )
+    return found
+
+
+def numpy_dtype_of(data_type: DataType) -> np.dtype[np.generic]:
+    """The numpy dtype that holds a `DataType`; bfloat16 needs `ml_dtypes`, else its bits as uint16.
+
+    Raises:
+        TensorError: if no fixed numpy dtype holds it (strings, undefined).
+    """
+    if data_type is DataType.BF16:
+        return bfloat16_dtype() or np.dtype(np.uint16)
+    found = _NUMPY.get(data_type)
+    if found is None:
+        raise TensorError(f"{data_type.name} has no fixed numpy dtype")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """What is known of a tensor before it exists.
+
+    Args:
+        dtype: Element type.
+        shape: Dimensions; -1 where free; None when not even the rank is known.
+        name: Name the model file gives it, or "".
+    """
+
+    dtype: DataType
+    shape: tuple[int, ...] | None = None
+    name: str = ""
+
+    def __str__(self) -> str:
+        dims = "..." if self.shape is None else ", ".join("?" if d < 0 else str(d) for d in self.shape)
+        return f"{self.dtype.name.lower()}[{dims}]"
+
+    def mismatch(self, dtype: DataType, shape: Sequence[int]) -> str | None:
+        """Why an array of this dtype and shape does not fit, or None if it does."""
+        got = TensorSpec(dtype, tuple(shape))
+        if self.dtype not in (dtype, DataType.UNDEFINED):
+            return f"expected {self}, got {got}: dtype differs"
+        if self.shape is None:
+            return None
+        if len(self.shape) != len(shape):
+            return f"expected {self}, got {got}: rank differs"
+        if any(want >= 0 and want != have for want, have in zip(self.shape, shape)):
+            return f"expected {self}, got {got}: shape differs"
+        return None
+
+    def conflict(self, other: TensorSpec) -> str | None:
+        """Why no tensor can satisfy both specs, or None if one can."""
+        undefined = DataType.UNDEFINED
+        if self.dtype is not other.dtype and undefined not in (self.dtype, other.dtype):
+            return f"{other} cannot feed {self}: dtype differs"
+        if self.shape is None or other.shape is None:
+            return None
+        if len(self.shape) != len(other.shape):
+            return f"{other} cannot feed {self}: rank differs"
+        if any(a >= 0 and b >= 0 and a != b for a, b in zip(self.shape, other.shape)):
+            return f"{other} cannot feed {self}: shape differs"
+        return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tensor:
+    """An array with a declared element type, for what numpy alone cannot say (bfloat16 bits in a uint16 array).
+
+    Args:
+        data: The array; for BF16 either `ml_dtypes.bfloat16` or the raw bits as uint16.
+        dtype: Element type; taken from the array if not given.
+    """
+
+    data: Array
+    dtype: DataType | None = None
+
+    def __post_init__(self) -> None:
+        own = data_type_of(self.data.dtype)
+        declared = own if self.dtype is None else self.dtype
+        if declared is not own and not (declared is DataType.BF16 and own is DataType.UINT16):
+            raise TensorError(f"a {self.data.dtype} array cannot be declared {declared.name}")
+        object.__setattr__(self, "dtype", declared)
