@@ -10,56 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from dflow_core.types import TensorSpec
+from dflow_core.types import FuncSpec, NodeOptions, TensorSpec
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class FuncSpec:
-    """One function of a node: which of the node's ports are its own, and how it is called.
-
-    Args:
-        name: Function or method name; "" for a model, which has one.
-        inputs: Node input indexes, in the order the function takes them.
-        outputs: Node output indexes, in the order it returns them.
-        gather: Whether it is called once per transaction with all parts an upstream generator made of it.
-        holds_inputs: Whether it may keep inputs beyond the call (batching); the framework then does not end
-            their transactions when a call sends nothing.
-        stream_input: Whether it takes queues instead of values.
-        n_mapping: Whether it may send several messages, or none, for one call.
-    """
-
-    name: str
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    gather: bool = False
-    holds_inputs: bool = False
-    stream_input: bool = False
-    n_mapping: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class NodeOptions:
-    """How a node wants to be run.
-
-    Args:
-        instances: How many executors share its work.
-        threads: Threads each instance may use; 0 lets the plan share out the CPUs.
-        env: Python interpreter (or virtual environment folder) to run it with; "" is this one.
-        call_timeout: Seconds one call may take before its process is ended; 0 is no limit.
-        on_error: `continue` ends the transaction of a failing call; `stop` ends the graph.
-        restarts: How often an executor that died may be started again within a minute.
-        process: Name of a process to share with other instances of the same engine; "" lets the plan decide.
-    """
-
-    instances: int = 1
-    threads: int = 0
-    env: str = ""
-    call_timeout: float = 0.0
-    on_error: str = "continue"
-    restarts: int = 3
-    process: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
