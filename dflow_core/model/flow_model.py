@@ -12,7 +12,9 @@ from types import MappingProxyType
 
 from dflow_core.types import FuncSpec, NodeOptions, TensorSpec
 
-_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+def _nothing() -> Mapping[str, str]:
+    return MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,7 @@ class GraphModel(PneModel):
     side_files: Mapping[str, bytes] = field(default_factory=dict)
     blob: bytes = b""
     blob_tag: str = ""
-    settings: Mapping[str, str] = _NOTHING
+    settings: Mapping[str, str] = field(default_factory=_nothing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +78,7 @@ class SerializedModel(PneModel):
     """What an engine outside the core compiled: bytes only that engine understands, and settings as text."""
 
     data: bytes
-    settings: Mapping[str, str] = _NOTHING
+    settings: Mapping[str, str] = field(default_factory=_nothing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,5 +162,5 @@ class FlowModel:
     submodels: Mapping[str, PneModel]
     relation: ModelRelation
     graph: bytes = b""
-    options: Mapping[str, str] = _NOTHING
-    made_by: Mapping[str, str] = _NOTHING
+    options: Mapping[str, str] = field(default_factory=_nothing)
+    made_by: Mapping[str, str] = field(default_factory=_nothing)
