@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import sys
@@ -102,7 +103,16 @@ def _discover() -> list[_Source]:
             import importlib_metadata as metadata
         except ImportError:
             from importlib import metadata
-    return [_entry_point_source(point) for point in metadata.entry_points(group=ENTRY_POINT_GROUP)]
+    try:
+        return [_entry_point_source(point) for point in metadata.entry_points(group=ENTRY_POINT_GROUP)]
+    except Exception:
+        # One distribution with torn metadata makes the call fail as a whole; the others must not suffer for it.
+        found: dict[str, list[_Source]] = {}
+        for dist in metadata.distributions():
+            with contextlib.suppress(Exception):
+                points = [point for point in dist.entry_points if point.group == ENTRY_POINT_GROUP]
+                found.setdefault(dist.name, list(map(_entry_point_source, points)))
+        return [source for sources in found.values() for source in sources]
 
 
 def _entry_point_source(point: EntryPoint) -> _Source:
