@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dflow_core.errors import UsageError
 from dflow_core.message.aux import NO_AUX, Aux
 from dflow_core.message.block import Block
 from dflow_core.message.info import HEAD_SIZE, Bytes, DataFlag, MsgInfo, MsgType, root_token
@@ -66,6 +67,14 @@ class FlowMsg:
         if aux:
             at = HEAD_SIZE + body_size
             data[at : at + len(aux)] = np.frombuffer(aux, np.uint8)
+
+    def write_head(self) -> None:
+        """Write a changed head back into the message's own block, which nobody else holds yet."""
+        if self.block is None:
+            raise UsageError("the message lies in no block")
+        data = self.block.array(writable=True)
+        _, body_size, aux_size = MsgInfo.unpack(data[:HEAD_SIZE])
+        data[:HEAD_SIZE] = np.frombuffer(self.info.pack(body_size, aux_size), np.uint8)
 
     @property
     def wire_size(self) -> int:

@@ -12,6 +12,7 @@ import io
 import pickle
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -61,7 +62,8 @@ def encode(value: object, info: MsgInfo, alloc: Alloc = HeapBlock, aux: Aux = NO
         PackagingError: if an object cannot be pickled.
     """
     if isinstance(value, FlowMsg):
-        return seal(FlowMsg(info.derive(msg_type=value.info.msg_type), value.body, aux), alloc)
+        kept = (info.data_flag & DataFlag.CUSTOM_ID) | (value.info.data_flag & DataFlag.NULL)
+        return seal(FlowMsg(replace(info, msg_type=value.info.msg_type, data_flag=kept), value.body, aux), alloc)
     if value is None:
         return seal(FlowMsg(info.derive(data_flag=info.data_flag | DataFlag.NULL), None, aux), alloc)
     if isinstance(value, np.generic):
@@ -109,17 +111,15 @@ def _encode_array(array: Array, declared: DataType | None, info: MsgInfo, alloc:
     if data_type is DataType.STRING:
         return _encode_strings(array, info, alloc, aux)
     info = info.derive()
-    in_place = _lies_in_block(array, aux)
-    if in_place is not None:
-        block = in_place.retain()
-        head = info.pack(DESC_SIZE + array.nbytes)
-        block.array(writable=True)[:HEAD_SIZE] = np.frombuffer(head, np.uint8)
-        return FlowMsg.from_block(block)
     extra = aux.pack()
     body_size = DESC_SIZE + array.nbytes
+    head = info.pack(body_size, len(extra))
+    in_place = _reusable_block(array, head, extra)
+    if in_place is not None:
+        return FlowMsg.from_block(in_place.retain())
     block = alloc(HEAD_SIZE + body_size + len(extra))
     data = block.array(writable=True)
-    data[:HEAD_SIZE] = np.frombuffer(info.pack(body_size, len(extra)), np.uint8)
+    data[:HEAD_SIZE] = np.frombuffer(head, np.uint8)
     TensorDesc(data_type, array.shape, array.nbytes).pack_into(data, HEAD_SIZE)
     native = array.dtype.newbyteorder("=")
     target = data[DATA_OFFSET : DATA_OFFSET + array.nbytes].view(native).reshape(array.shape)
@@ -129,18 +129,29 @@ def _encode_array(array: Array, declared: DataType | None, info: MsgInfo, alloc:
     return FlowMsg.from_block(block)
 
 
-def _lies_in_block(array: Array, aux: Aux) -> Block | None:
-    """The block whose whole payload this array is, so that it can go as it is."""
-    if aux or not array.flags.writeable or not array.flags.c_contiguous:
+def _reusable_block(array: Array, head: bytearray, extra: bytes) -> Block | None:
+    """The block an array lies in, with `head` written to it, if it can go as it is.
+
+    That holds for an array made by `alloc_tensor`, which is handed over and read-only from here on, and for one that
+    came in a message and leaves under the same head.
+    """
+    if not array.flags.c_contiguous:
         return None
     block = block_of(array)
-    if block is None or isinstance(block, HeapBlock) or block.nbytes != DATA_OFFSET + array.nbytes:
+    if block is None or block.nbytes != DATA_OFFSET + array.nbytes + len(extra):
         return None
     data = block.array()
     if array.ctypes.data != data.ctypes.data + DATA_OFFSET:
         return None
     desc = TensorDesc.unpack_from(data, HEAD_SIZE)
-    return block if desc.shape == array.shape and desc.dtype is data_type_of(array.dtype) else None
+    if desc.shape != array.shape or desc.dtype is not data_type_of(array.dtype):
+        return None
+    if array.flags.writeable and not extra:
+        array.flags.writeable = False
+        block.array(writable=True)[:HEAD_SIZE] = np.frombuffer(head, np.uint8)
+        return block
+    same = data[:HEAD_SIZE].tobytes() == bytes(head) and data[DATA_OFFSET + array.nbytes :].tobytes() == extra
+    return block if same else None
 
 
 def _encode_strings(array: Array, info: MsgInfo, alloc: Alloc, aux: Aux) -> FlowMsg:

@@ -71,6 +71,10 @@ class RunContext(abc.ABC):
         """
 
     @abc.abstractmethod
+    def open_parts(self) -> None:
+        """Announce that the current input turns into a stream of parts on every output, perhaps an empty one."""
+
+    @abc.abstractmethod
     def send_part(self, index: int, value: object) -> None:
         """Send one of several values made of the current input, at once; the executor closes the parts after the call."""
 

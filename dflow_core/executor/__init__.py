@@ -1,0 +1,25 @@
+"""Data in, data out: transactions, pairing, running nodes, and the executor process.
+
+State machines: `aligner`, `gathering`, `call_context`, `node_runner`, `transactions`. Shells around them:
+`instance` (queues of one node instance), `queue_backend` and `inline` (the caller's side), `client`, `main` (the process).
+"""
+
+from dflow_core.executor.backend import Backend
+from dflow_core.executor.client import FeedInfo, GraphClient
+from dflow_core.executor.inline import InlineBackend
+from dflow_core.executor.instance import InstanceRunner
+from dflow_core.executor.node_runner import NodeRunner
+from dflow_core.executor.queue_backend import QueueBackend
+from dflow_core.executor.transactions import Counters, Outcome
+
+__all__ = [
+    "Backend",
+    "Counters",
+    "FeedInfo",
+    "GraphClient",
+    "InlineBackend",
+    "InstanceRunner",
+    "NodeRunner",
+    "Outcome",
+    "QueueBackend",
+]

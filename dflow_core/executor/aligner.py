@@ -1,0 +1,137 @@
+"""Pairs the messages of several inputs by what they belong to, never by the order they arrive in.
+
+Rules:
+
+- The key is (trans_id, data_label); an END marker of a stream has a key of its own, because it closes the parts that
+  were made of the message with that key.
+- Every branch ends every key exactly once: with data, with a skip, or with an error. So a set is complete when each
+  port has one message for the key, and nothing needs a timer.
+- A batch stands for several transactions. Where it must be paired with single messages, its head pairs as usual and
+  each other member counts as skipped on that port.
+- A part that was lost with a dead instance is known as dead: what still arrives of it is dropped.
+- A message the supervisor put in for a dead executor may come on top of one that had already been sent; it is dropped
+  if its key is complete or waiting on that port.
+- A stream on one port and a single message on another can never pair: both end with an alignment error.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TypeAlias
+
+from dflow_core.message import NO_AUX, Aux, DataFlag, ErrorInfo, FlowMsg, MsgInfo
+
+Key: TypeAlias = tuple[int, int, bool]
+MessageSet: TypeAlias = tuple[FlowMsg, ...]
+
+_REMEMBERED = 65536
+
+
+class RecentKeys:
+    """A bounded memory of keys, the oldest forgotten first."""
+
+    def __init__(self, limit: int = _REMEMBERED) -> None:
+        self._keys: OrderedDict[object, None] = OrderedDict()
+        self._limit = limit
+
+    def add(self, key: object) -> None:
+        """Remember a key."""
+        self._keys[key] = None
+        if len(self._keys) > self._limit:
+            self._keys.popitem(last=False)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+
+class Aligner:
+    """Collects messages until each port has one for a key.
+
+    Args:
+        ports: Number of inputs.
+        dead: Parts that were lost: trans_id, data_label and the ports that had arrived already.
+    """
+
+    def __init__(self, ports: int, dead: Iterable[tuple[int, int, tuple[int, ...]]] = ()) -> None:
+        self._ports = ports
+        self._waiting: dict[Key, list[deque[FlowMsg]]] = {}
+        self._done = RecentKeys()
+        self._poisoned = RecentKeys()
+        self._dead: dict[tuple[int, int], set[int]] = {}
+        for trans_id, label, arrived in dead:
+            missing = set(range(ports)) - set(arrived)
+            if missing:
+                self._dead[trans_id, label] = missing
+
+    @property
+    def pending(self) -> int:
+        """Keys that wait for a part."""
+        return len(self._waiting)
+
+    def offer(self, port: int, msg: FlowMsg) -> list[MessageSet]:
+        """Take a message; returns the sets it completes, oldest first."""
+        if self._ports == 1:
+            return [(msg,)] if self._is_wanted(port, msg) else []
+        complete = []
+        for part in _split_members(msg):
+            if self._is_wanted(port, part):
+                complete += self._add(port, part)
+        return complete
+
+    def _is_wanted(self, port: int, msg: FlowMsg) -> bool:
+        if self._dead:
+            missing = self._dead.get(msg.info.key)
+            if missing is not None and port in missing:
+                missing.discard(port)
+                if not missing:
+                    del self._dead[msg.info.key]
+                return False
+        return msg.info.trans_id not in self._poisoned
+
+    def _add(self, port: int, msg: FlowMsg) -> list[MessageSet]:
+        key = _key(msg)
+        waiting = self._waiting.get(key)
+        if msg.info.data_flag & DataFlag.INJECTED and (key in self._done or (waiting and waiting[port])):
+            return []
+        if waiting is None:
+            waiting = self._waiting[key] = [deque() for _ in range(self._ports)]
+        waiting[port].append(msg)
+        if all(waiting):
+            complete = tuple(queue.popleft() for queue in waiting)
+            if not any(waiting):
+                del self._waiting[key]
+            self._done.add(key)
+            return [complete]
+        other = self._waiting.get((key[0], key[1], not key[2]))
+        if other is not None and not any(a and b for a, b in zip(waiting, other)):
+            return [self._poison(msg)]
+        return []
+
+    def _poison(self, msg: FlowMsg) -> MessageSet:
+        """End a transaction whose parts cannot pair."""
+        trans_id = msg.info.trans_id
+        for key in [key for key in self._waiting if key[0] == trans_id]:
+            del self._waiting[key]
+        self._poisoned.add(trans_id)
+        text = "one input got a stream of parts where another got a single message, so they cannot be paired"
+        error = ErrorInfo("align", text, "AlignmentError")
+        info = replace(msg.info, data_flag=DataFlag.ERROR | DataFlag.NULL)
+        return tuple(FlowMsg(info, None, Aux(error=error)) for _ in range(self._ports))
+
+
+def _key(msg: FlowMsg) -> Key:
+    return msg.info.trans_id, msg.info.data_label, bool(msg.info.data_flag & DataFlag.END)
+
+
+def _split_members(msg: FlowMsg) -> list[FlowMsg]:
+    """The message without its members, and a stand-in for each member that is not its head."""
+    if not msg.aux.members:
+        return [msg]
+    kept = msg.info.data_flag & (DataFlag.ERROR | DataFlag.INJECTED)
+    flag = kept | DataFlag.NULL | (DataFlag(0) if kept & DataFlag.ERROR else DataFlag.SKIP)
+    aux = Aux(error=msg.aux.error) if msg.aux.error else NO_AUX
+    others: list[MsgInfo] = [m.info for m in msg.aux.members if m.info.key != msg.info.key]
+    head = FlowMsg(msg.info, msg.body, aux, msg.block)
+    return [head, *(FlowMsg(replace(info, data_flag=int(flag)), None, aux) for info in others)]

@@ -1,0 +1,49 @@
+"""What stands between the caller and a running graph: queues and processes, or the caller's own thread."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+
+from dflow_core.errors import DflowError
+from dflow_core.message import Block, FlowMsg
+
+
+class Backend(abc.ABC):
+    """Moves messages in and out of a graph. One thread at a time calls `pump`; `feed` may run beside it."""
+
+    @abc.abstractmethod
+    def alloc(self, size: int) -> Block:
+        """A block to write a message into."""
+
+    @abc.abstractmethod
+    def has_room(self, inputs: Sequence[int]) -> bool:
+        """Whether a message can be fed to each of these inputs at once."""
+
+    @abc.abstractmethod
+    def feed(self, messages: Mapping[int, FlowMsg]) -> None:
+        """Feed one message to each of some inputs; `has_room` was true just before, from the same thread."""
+
+    @abc.abstractmethod
+    def pump(self, timeout: float, room_for: Sequence[int] = ()) -> list[tuple[int, FlowMsg]]:
+        """Wait up to `timeout` seconds for messages at the outputs, or for room at some inputs.
+
+        Returns:
+            What arrived, as (output, message); may be empty.
+        """
+
+    @abc.abstractmethod
+    def failure(self) -> DflowError | None:
+        """Why the graph cannot go on, or None."""
+
+    @abc.abstractmethod
+    def report(self) -> str:
+        """Where everything stands, a few lines for an error about a wait that took too long."""
+
+    @abc.abstractmethod
+    def wake(self) -> None:
+        """Make a waiting `pump` return soon; any thread may call."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """End the graph. Idempotent."""

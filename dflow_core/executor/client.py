@@ -1,0 +1,338 @@
+"""The caller's side of a running graph: feed, fetch, call, map.
+
+Whoever waits does the work: there is no thread in the background. A waiting caller takes the pump, moves what
+arrives into the transaction table, and hands the pump on; the others sleep on a condition until something of
+theirs has come. All methods are thread-safe.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from dflow_core.errors import (
+    ClosedError,
+    DroppedError,
+    QueueFullError,
+    WaitTimeoutError,
+)
+from dflow_core.executor.backend import Backend
+from dflow_core.executor.transactions import Channel, Counters, Outcome, TransactionTable
+from dflow_core.message import DataFlag, FlowMsg, MsgInfo, encode, root_token
+
+_SLICE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class FeedInfo:
+    """What travels in the head of fed messages (upstream: DataFlowInfo).
+
+    Args:
+        start_time, end_time: User time stamps, unsigned 64 bit.
+        flow_flags: `Flag` bits.
+        transaction_id: Transaction; 0 lets dflow count.
+        user_data: Up to 64 bytes.
+    """
+
+    start_time: int = 0
+    end_time: int = 0
+    flow_flags: int = 0
+    transaction_id: int = 0
+    user_data: bytes = b""
+
+    @classmethod
+    def of(cls, info: MsgInfo) -> FeedInfo:
+        """What a head says."""
+        return cls(info.start_time, info.end_time, info.flags, info.trans_id, info.user_data)
+
+
+class GraphClient:
+    """Feeds and fetches over a backend.
+
+    Args:
+        graph: Name of the graph, for errors.
+        inputs, outputs: Names of root inputs and outputs.
+        backend: The running graph.
+        max_unfetched: Results that may lie unfetched before feeding blocks.
+    """
+
+    def __init__(
+        self, graph: str, inputs: Sequence[str], outputs: Sequence[str], backend: Backend, max_unfetched: int = 256
+    ) -> None:
+        self._graph = graph
+        self._inputs = tuple(inputs)
+        self._outputs = tuple(outputs)
+        self._backend = backend
+        self._max_unfetched = max_unfetched
+        self._table = TransactionTable(len(inputs), len(outputs))
+        self._main = Channel()
+        self._lock = threading.Condition()
+        self._feeding = threading.Lock()
+        self._pumping = False
+        self._closed = False
+
+    @property
+    def counters(self) -> Counters:
+        """Totals of transactions since the start."""
+        return self._table.counters
+
+    @property
+    def in_flight(self) -> int:
+        """Transactions that have not ended."""
+        return self._table.in_flight
+
+    def feed(
+        self, values: Mapping[int, object], *, info: FeedInfo | None = None, timeout: float | None = None,
+        channel: Channel | None = None,
+    ) -> int:
+        """Feed values to inputs, all of them or none.
+
+        Args:
+            values: One value for each input index to feed.
+            info: Times, flags, id and user data to send along.
+            timeout: Seconds to wait for room; None waits.
+            channel: Where the outcome goes; the one `fetch` reads by default.
+
+        Returns:
+            The transaction id.
+
+        Raises:
+            QueueFullError: no room within the limit; nothing was fed.
+        """
+        info = info or FeedInfo()
+        channel = channel or self._main
+        ports = sorted(values)
+        deadline = _deadline(timeout)
+        bodies = {port: self._encode(values[port], info) for port in ports}
+        with self._feeding:
+            self._wait_for_room(ports, deadline, channel)
+            with self._lock:
+                self._check_open()
+                trans_id = self._table.next_id(ports, info.transaction_id)
+                self._table.begin(ports, trans_id, channel)
+            for msg in bodies.values():
+                _stamp(msg, trans_id, custom=bool(info.transaction_id))
+            self._backend.feed(bodies)
+        return trans_id
+
+    def fetch(self, timeout: float | None = None) -> Outcome:
+        """The next result or error of what was fed with `feed`.
+
+        Raises:
+            WaitTimeoutError: none came within the limit; the text says where everything stands.
+            DroppedError: the transaction ended without a result.
+        """
+        deadline = _deadline(timeout)
+        while True:
+            outcome = self._next(self._main, deadline)
+            if outcome.error is not None or outcome.messages:
+                return outcome
+
+    def call(self, values: Mapping[int, object], *, info: FeedInfo | None = None, timeout: float | None = None
+             ) -> list[Outcome]:
+        """Feed one transaction and wait for all its results.
+
+        Raises:
+            DroppedError: no node sent anything for it.
+        """
+        deadline = _deadline(timeout)
+        channel = Channel()
+        try:
+            trans_id = self.feed(values, info=info, timeout=timeout, channel=channel)
+            return self._rest_of(channel, trans_id, deadline)
+        except BaseException:
+            with self._lock:
+                self._table.abandon(channel)
+            raise
+
+    def stream(
+        self, items: Iterable[Mapping[int, object]], *, in_flight: int, ordered: bool, timeout: float | None = None,
+        on_end: Callable[[Outcome], None] | None = None,
+    ) -> Iterator[Outcome]:
+        """Feed items as there is room, and yield their outcomes.
+
+        Args:
+            items: Values by input index, one mapping per transaction.
+            in_flight: Transactions under way at once.
+            ordered: Whether outcomes come in the order of the items; else as they end.
+            timeout: Seconds without any progress after which to give up; None waits.
+            on_end: Called with the last outcome of each transaction.
+
+        Yields:
+            Results and errors; transactions without a result yield nothing.
+        """
+        channel = Channel()
+        order = _Order(ordered)
+        source = iter(items)
+        exhausted = False
+        try:
+            while True:
+                while not exhausted and channel.open + order.held < in_flight:
+                    item = next(source, None)
+                    if item is None:
+                        exhausted = True
+                        break
+                    order.expect(self.feed(item, timeout=timeout, channel=channel))
+                if exhausted and not channel.open and not channel.outcomes:
+                    return
+                outcome = self._next(channel, _deadline(timeout))
+                if outcome.last and on_end is not None:
+                    on_end(outcome)
+                yield from order.add(outcome)
+        finally:
+            with self._lock:
+                self._table.abandon(channel)
+
+    def close(self) -> None:
+        """End the graph; everything in flight ends with ClosedError. Idempotent."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._table.fail_all(ClosedError(f"graph {self._graph!r} was closed"))
+            self._lock.notify_all()
+        self._backend.wake()
+        with self._lock:
+            self._lock.wait_for(lambda: not self._pumping, timeout=5)
+        self._backend.close()
+
+    def _encode(self, value: object, info: FeedInfo) -> FlowMsg:
+        self._check_open()
+        head = MsgInfo(
+            start_time=info.start_time, end_time=info.end_time, flags=info.flow_flags, user_data=info.user_data
+        )
+        return encode(value, head, self._backend.alloc)
+
+    def _rest_of(self, channel: Channel, trans_id: int, deadline: float | None) -> list[Outcome]:
+        results: list[Outcome] = []
+        while True:
+            outcome = self._next(channel, deadline)
+            if outcome.error is not None:
+                raise outcome.error
+            if outcome.messages:
+                results.append(outcome)
+            if outcome.last:
+                break
+        if not results:
+            raise DroppedError("no node sent anything for it", trans_id=trans_id)
+        return results
+
+    def _next(self, channel: Channel, deadline: float | None) -> Outcome:
+        while True:
+            with self._lock:
+                if channel.outcomes:
+                    return channel.outcomes.popleft()
+                self._check_open()
+                failure = self._backend.failure()
+                if failure is not None:
+                    self._table.fail_all(failure)
+                    self._lock.notify_all()
+                    if not channel.outcomes:
+                        raise failure
+                    continue
+            if not self._pump(deadline, lambda: bool(channel.outcomes)):
+                raise WaitTimeoutError(
+                    f"nothing came from graph {self._graph!r} within the limit; "
+                    f"{self._table.in_flight} transaction(s) in flight\n{self._backend.report()}",
+                    hint="raise the timeout, or look at the node that holds them",
+                )
+
+    def _wait_for_room(self, ports: Sequence[int], deadline: float | None, channel: Channel) -> None:
+        def is_free() -> bool:
+            return len(channel.outcomes) < self._max_unfetched and self._backend.has_room(ports)
+
+        while not is_free():
+            failure = self._backend.failure()
+            if failure is not None:
+                raise failure
+            with self._lock:
+                self._check_open()
+            if not self._pump(deadline, is_free, ports):
+                names = ", ".join(self._inputs[port] for port in ports)
+                full = len(channel.outcomes) >= self._max_unfetched
+                raise QueueFullError(
+                    f"no room at input {names} of graph {self._graph!r} within the limit\n{self._backend.report()}",
+                    hint="fetch results: they wait unfetched" if full else "feed slower, or raise the timeout",
+                )
+
+    def _pump(self, deadline: float | None, is_done: Callable[[], bool], room_for: Sequence[int] = ()) -> bool:
+        """Move messages until `is_done` may have become true; False if the deadline has passed."""
+        remaining = _SLICE if deadline is None else min(_SLICE, deadline - time.monotonic())
+        with self._lock:
+            if is_done():
+                return True
+            if self._pumping:
+                self._lock.wait(max(0.0, remaining))
+                return is_done() or deadline is None or time.monotonic() < deadline
+            self._pumping = True
+        try:
+            arrived = self._backend.pump(max(0.0, remaining), room_for)
+        finally:
+            with self._lock:
+                self._pumping = False
+                self._lock.notify_all()
+        with self._lock:
+            for output, msg in arrived:
+                self._table.arrive(output, msg)
+            if arrived:
+                self._lock.notify_all()
+            return bool(arrived) or is_done() or deadline is None or time.monotonic() < deadline
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError(f"graph {self._graph!r} is closed", hint="use it inside its `with` block")
+
+
+class _Order:
+    """Holds outcomes back until those of earlier transactions have been given out."""
+
+    def __init__(self, ordered: bool) -> None:
+        self._ordered = ordered
+        self._expected: dict[int, list[Outcome]] = {}
+        self._ended: set[int] = set()
+
+    @property
+    def held(self) -> int:
+        """Transactions that ended and wait for an earlier one."""
+        return len(self._ended)
+
+    def expect(self, trans_id: int) -> None:
+        """Count a transaction as next in order."""
+        if self._ordered:
+            self._expected[trans_id] = []
+
+    def add(self, outcome: Outcome) -> Iterator[Outcome]:
+        """Take an outcome; gives those whose turn it is, without bare endings."""
+        if not self._ordered:
+            if outcome.error is not None or outcome.messages:
+                yield outcome
+            return
+        if outcome.error is not None or outcome.messages:
+            self._expected[outcome.trans_id].append(outcome)
+        if outcome.last:
+            self._ended.add(outcome.trans_id)
+        while self._expected:
+            first = next(iter(self._expected))
+            ready = self._expected[first]
+            while ready:
+                yield ready.pop(0)
+            if first not in self._ended:
+                return
+            self._ended.discard(first)
+            del self._expected[first]
+
+
+def _deadline(timeout: float | None) -> float | None:
+    return None if timeout is None else time.monotonic() + max(0.0, timeout)
+
+
+def _stamp(msg: FlowMsg, trans_id: int, *, custom: bool) -> None:
+    """Write the transaction into the head of a message that is already in its block."""
+    msg.info.trans_id = trans_id
+    msg.info.token = root_token(trans_id)
+    if custom:
+        msg.info.data_flag |= DataFlag.CUSTOM_ID
+    assert msg.block is not None
+    msg.write_head()

@@ -1,0 +1,184 @@
+"""One node instance in an executor: its queues around a NodeRunner."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from dflow_core.errors import ClosedError, PoolExhaustedError, QueueFullError
+from dflow_core.executor.model_func import load_functions
+from dflow_core.executor.node_runner import NodeRunner
+from dflow_core.message import Block, FlowMsg, alloc_tensor, seal
+from dflow_core.model import DeadPart, InstancePlan, PneModel, UdfModel
+from dflow_core.spi import FlowFunc, FuncParams, MemoryGroup, Queue, WorkerContext, WorkerLoader
+
+_SLICE = 0.2
+_ALLOC_LIMIT = 30.0
+
+
+class InstanceRunner:
+    """Takes messages from a node's queues, runs them, and puts what comes out into the next queues.
+
+    Args:
+        model: The node's model.
+        plan: Its queues, device and threads.
+        group: The memory group.
+        loader: The engine's worker loader.
+        options: Graph options in force.
+        udf_factory: Gives registered built-in UDFs.
+        dead_parts: Parts lost with the former process of this instance.
+        report: Takes a sentence for the log.
+    """
+
+    def __init__(
+        self, model: PneModel, plan: InstancePlan, group: MemoryGroup, loader: WorkerLoader,
+        options: Mapping[str, str], udf_factory: Callable[[str], FlowFunc] | None,
+        dead_parts: Sequence[DeadPart], report: Callable[[str], None],
+    ) -> None:
+        self._model = model
+        self._plan = plan
+        self._group = group
+        self._loader = loader
+        self._options = options
+        self._udf_factory = udf_factory
+        self._dead_parts = dead_parts
+        self._report = report
+        self._stopping = threading.Event()
+        self._runner: NodeRunner | None = None
+        self._inputs: list[Queue] = []
+        self._routes: list[list[list[Queue]]] = []
+
+    @property
+    def calls(self) -> int:
+        """Calls finished."""
+        return self._runner.calls if self._runner else 0
+
+    @property
+    def busy(self) -> float:
+        """Seconds spent in calls."""
+        return self._runner.busy if self._runner else 0.0
+
+    @property
+    def current(self) -> tuple[int, float] | None:
+        """Transaction in work and since when (monotonic seconds), or None."""
+        return self._runner.current if self._runner else None
+
+    @property
+    def last_exception(self) -> BaseException | None:
+        """The last exception user code raised."""
+        return self._runner.last_exception if self._runner else None
+
+    def load(self) -> None:
+        """Load the model and initialise its functions; may take long and raise anything."""
+        plan, model = self._plan, self._model
+        context = WorkerContext(
+            node=model.name, instance=plan.index, instance_count=plan.count, device=plan.device,
+            threads=plan.threads, options=self._options,
+            alloc=lambda shape, dtype: alloc_tensor(shape, dtype, self._alloc),
+            udf_factory=self._udf_factory, report=self._report,
+        )
+        params = FuncParams(
+            model.name, plan.index, plan.count, plan.device, plan.threads, len(plan.inputs), len(plan.outputs),
+            model.params if isinstance(model, UdfModel) else {},
+        )
+        funcs = load_functions(model, self._loader, context, params)
+        dead = [(part.trans_id, part.data_label, part.ports) for part in self._dead_parts]
+        self._runner = NodeRunner(
+            model, funcs, instance=plan.index, sink=self._send, alloc=self._alloc, dead=dead
+        )
+        self._inputs = [self._group.queue(name) for name in plan.inputs]
+        self._routes = [[[self._group.queue(n) for n in route.queues] for route in routes] for routes in plan.outputs]
+
+    def run(self) -> None:
+        """Work until the input queues are closed and empty, or `stop`."""
+        assert self._runner is not None, "load() first"
+        doorbell = self._group.doorbell()
+        open_ports = dict(enumerate(self._inputs))
+        try:
+            while open_ports and not self._stopping.is_set():
+                if not self._take_round(open_ports):
+                    self._runner.tick()
+                    doorbell.wait(list(open_ports.values()), timeout=self._wait_limit())
+            if not self._stopping.is_set():
+                self._runner.finish()
+        except ClosedError:
+            if not self._stopping.is_set():
+                self._report("an output queue was closed; leaving")
+
+    def stop(self) -> None:
+        """Make `run` return soon without draining; any thread may call."""
+        self._stopping.set()
+
+    def close(self) -> None:
+        """Close the functions."""
+        if self._runner is not None:
+            self._runner.close()
+            self._runner = None
+
+    def _take_round(self, open_ports: dict[int, Queue]) -> bool:
+        """Take at most one message from each port; whether there was any."""
+        assert self._runner is not None
+        took = False
+        for port, queue in list(open_ports.items()):
+            if self._stopping.is_set():
+                return took
+            try:
+                block = queue.get(timeout=0)
+            except ClosedError:
+                del open_ports[port]
+                continue
+            if block is not None:
+                took = True
+                self._accept(port, block)
+        deadline = self._runner.deadline() if took else None
+        if deadline is not None and deadline <= time.monotonic():
+            self._runner.tick()
+        return took
+
+    def _accept(self, port: int, block: Block) -> None:
+        assert self._runner is not None
+        msg = FlowMsg.from_block(block)
+        self._runner.accept(port, msg)
+
+    def _wait_limit(self) -> float:
+        assert self._runner is not None
+        deadline = self._runner.deadline()
+        if deadline is None:
+            return _SLICE
+        return min(_SLICE, max(0.0, deadline - time.monotonic()))
+
+    def _alloc(self, size: int) -> Block:
+        limit = time.monotonic() + _ALLOC_LIMIT
+        while True:
+            try:
+                return self._group.alloc(size, timeout=_SLICE)
+            except PoolExhaustedError:
+                if self._stopping.is_set() or time.monotonic() > limit:
+                    raise
+
+    def _send(self, output: int, msg: FlowMsg) -> None:
+        routes = self._routes[output]
+        if not routes:
+            return
+        if msg.block is None:
+            msg = seal(msg, self._alloc)
+        block = msg.block
+        assert block is not None
+        targets = [self._pick(route, msg) for route in routes]
+        copies = [block.retain() for _ in targets[1:]]
+        for queue, reference in zip(targets, [*copies, block]):
+            self._put(queue, reference)
+
+    def _pick(self, route: list[Queue], msg: FlowMsg) -> Queue:
+        if len(route) == 1:
+            return route[0]
+        return route[(msg.info.trans_id - 1 + max(msg.info.route_label, 1) - 1) % len(route)]
+
+    def _put(self, queue: Queue, block: Block) -> None:
+        while True:
+            try:
+                return queue.put(block, timeout=_SLICE)
+            except QueueFullError:
+                if self._stopping.is_set():
+                    raise ClosedError("stopping") from None

@@ -1,0 +1,181 @@
+"""What a node does with its messages, without queues, processes or threads.
+
+Messages go in by port, outputs leave through a sink. Between them: pairing (`aligner.py`), gathering
+(`gathering.py`), the call of the node's function, and the rule that every message that came in ends on every
+output, with data, a skip or an error. The executor process and inline mode both drive this class.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from dflow_core.errors import DflowError
+from dflow_core.executor.aligner import Aligner, MessageSet
+from dflow_core.executor.call_context import CallContext, OutputSink
+from dflow_core.executor.gathering import Gathered, Gatherer
+from dflow_core.message import Alloc, Aux, DataFlag, ErrorInfo, FlowMsg, describe
+from dflow_core.model import PneModel
+from dflow_core.spi import FlowFunc
+from dflow_core.types import FuncSpec
+
+Clock = Callable[[], float]
+
+
+@dataclass(slots=True)
+class _Function:
+    spec: FuncSpec
+    func: FlowFunc
+    aligner: Aligner
+    gatherer: Gatherer | None
+
+
+class NodeRunner:
+    """Runs the functions of one node instance.
+
+    Args:
+        model: The node's model.
+        funcs: One FlowFunc for each function of the model, in order, initialised.
+        instance: Number of this instance.
+        sink: Takes (node output index, message in a block); may block.
+        alloc: Gives blocks.
+        clock: Monotonic seconds.
+        dead: Parts lost with a former instance: trans_id, data_label, node ports that had arrived.
+    """
+
+    def __init__(
+        self,
+        model: PneModel,
+        funcs: Sequence[FlowFunc],
+        *,
+        instance: int,
+        sink: OutputSink,
+        alloc: Alloc,
+        clock: Clock = time.monotonic,
+        dead: Iterable[tuple[int, int, tuple[int, ...]]] = (),
+    ) -> None:
+        self.calls = 0
+        self.busy = 0.0
+        self.current: tuple[int, float] | None = None
+        self.last_exception: BaseException | None = None
+        self._node = model.name
+        self._instance = instance
+        self._sink = sink
+        self._alloc = alloc
+        self._clock = clock
+        dead = list(dead)
+        self._functions = [_function(spec, func, dead) for spec, func in zip(model.functions, funcs, strict=True)]
+        self._by_port = {
+            port: (function, local)
+            for function in self._functions
+            for local, port in enumerate(function.spec.inputs)
+        }
+
+    @property
+    def pending(self) -> int:
+        """Keys and transactions that wait for a part."""
+        return sum(f.aligner.pending + (f.gatherer.pending if f.gatherer else 0) for f in self._functions)
+
+    def accept(self, port: int, msg: FlowMsg) -> None:
+        """Take a message that arrived at a node input; runs the function if that completes a set."""
+        function, local = self._by_port[port]
+        if function.gatherer is not None:
+            gathered = function.gatherer.offer(msg)
+            if gathered is not None:
+                self._run_gathered(function, gathered)
+            return
+        for complete in function.aligner.offer(local, msg):
+            self._run(function, complete)
+
+    def deadline(self) -> float | None:
+        """When `tick` should be called at the latest, or None."""
+        times = [t for t in (function.func.deadline() for function in self._functions) if t is not None]
+        return min(times, default=None)
+
+    def tick(self) -> None:
+        """Call the timer of every function whose deadline has passed."""
+        now = self._clock()
+        for function in self._functions:
+            deadline = function.func.deadline()
+            if deadline is not None and deadline <= now:
+                self._call(function, (), lambda context, f=function: f.func.on_timer(context))  # type: ignore[misc]
+
+    def finish(self) -> None:
+        """Let functions send what they still hold, because no more input will come."""
+        for function in self._functions:
+            if function.spec.holds_inputs:
+                self._call(function, (), lambda context, f=function: f.func.on_stop(context))  # type: ignore[misc]
+
+    def close(self) -> None:
+        """Close the functions; several may be faces of one object."""
+        for func in dict.fromkeys(function.func for function in self._functions):
+            func.close()
+
+    def _run(self, function: _Function, inputs: MessageSet) -> None:
+        first = inputs[0]
+        for msg in inputs:
+            if msg.info.data_flag & DataFlag.ERROR:
+                return self._pass_on(function, msg)
+        for msg in inputs:
+            if msg.info.data_flag & (DataFlag.SKIP | DataFlag.END):
+                return self._pass_on(function, msg)
+        self._call(function, inputs, lambda context: function.func.proc(context, inputs), first)
+
+    def _run_gathered(self, function: _Function, gathered: Gathered) -> None:
+        head = FlowMsg(gathered.info)
+        if gathered.error is not None:
+            info = replace(gathered.info, data_flag=gathered.info.data_flag | DataFlag.ERROR | DataFlag.NULL)
+            return self._pass_on(function, FlowMsg(info, None, Aux(error=gathered.error.error)))
+        self._call(function, gathered.parts, lambda context: function.func.proc(context, gathered.parts), head)
+
+    def _pass_on(self, function: _Function, msg: FlowMsg) -> None:
+        """End a message on every output as it is: an error, a skip or the end of a stream."""
+        info = replace(msg.info, data_flag=msg.info.data_flag | DataFlag.NULL)
+        for output in function.spec.outputs:
+            self._sink(output, FlowMsg(info, None, msg.aux))
+
+    def _call(
+        self, function: _Function, inputs: Sequence[FlowMsg], call: Callable[[CallContext], None],
+        head: FlowMsg | None = None,
+    ) -> None:
+        context = CallContext(function.spec, head, self._sink, self._alloc, self._clock)
+        started = self._clock()
+        self.current = (head.info.trans_id if head else 0), started
+        try:
+            call(context)
+            context.finish()
+        except (Exception, SystemExit) as error:
+            self.last_exception = error
+            context.fail_call(inputs, self._error_info(error, inputs))
+        finally:
+            self.current = None
+            self.busy += self._clock() - started
+            self.calls += 1
+
+    def _error_info(self, error: BaseException, inputs: Sequence[FlowMsg]) -> ErrorInfo:
+        message = error.message if isinstance(error, DflowError) else str(error)
+        if isinstance(error, SystemExit):
+            message = f"user code called sys.exit({error.code!r})"
+        shapes = tuple(describe(msg) for msg in inputs[:16])
+        trace = "".join(traceback.format_exception(type(error), error, _user_frames(error)))
+        return ErrorInfo("node", message, type(error).__name__, self._node, self._instance, trace, shapes)
+
+
+def _user_frames(error: BaseException) -> object:
+    """The traceback without the frames of this package on top of it."""
+    frames = error.__traceback__
+    while frames is not None and "/dflow_core/" in frames.tb_frame.f_code.co_filename.replace("\\", "/"):
+        frames = frames.tb_next
+    return frames if frames is not None else error.__traceback__
+
+
+def _function(spec: FuncSpec, func: FlowFunc, dead: Sequence[tuple[int, int, tuple[int, ...]]]) -> _Function:
+    mine = {port: local for local, port in enumerate(spec.inputs)}
+    local_dead = [
+        (trans_id, label, tuple(mine[port] for port in ports if port in mine))
+        for trans_id, label, ports in dead
+        if any(port in mine for port in ports)
+    ]
+    return _Function(spec, func, Aligner(len(spec.inputs), local_dead), Gatherer() if spec.gather else None)

@@ -1,0 +1,98 @@
+"""The backend over queues of a memory group and a deployment of processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dflow_core.errors import ClosedError, DflowError, PoolExhaustedError
+from dflow_core.executor.backend import Backend
+from dflow_core.message import Block, FlowMsg
+from dflow_core.spi import Deployment, Queue
+
+_SLICE = 0.1
+_ALLOC_TRIES = 300
+_BURST = 64
+
+
+class QueueBackend(Backend):
+    """Feeds root input queues and drains root output queues.
+
+    Args:
+        deployment: The running processes.
+    """
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._deployment = deployment
+        self._group = deployment.group
+        plan = deployment.plan
+        self._feeds = [[[self._group.queue(n) for n in route.queues] for route in routes] for routes in plan.feeds]
+        self._fetches = [self._group.queue(name) for name in plan.fetches]
+        self._doorbell = self._group.doorbell()
+        self._closed = False
+
+    def alloc(self, size: int) -> Block:
+        for attempt in range(_ALLOC_TRIES):
+            try:
+                return self._group.alloc(size, timeout=_SLICE)
+            except PoolExhaustedError:
+                if attempt == _ALLOC_TRIES - 1 or self._closed or self.failure() is not None:
+                    raise
+        raise AssertionError("unreachable")
+
+    def has_room(self, inputs: Sequence[int]) -> bool:
+        return all(queue.level() < queue.depth for queue in self._feed_queues(inputs))
+
+    def feed(self, messages: Mapping[int, FlowMsg]) -> None:
+        for port, msg in messages.items():
+            routes = self._feeds[port]
+            block = msg.block
+            assert block is not None
+            targets = [route[(msg.info.trans_id - 1) % len(route)] for route in routes]
+            for queue in targets:
+                queue.put(block.retain(), timeout=None)
+
+    def pump(self, timeout: float, room_for: Sequence[int] = ()) -> list[tuple[int, FlowMsg]]:
+        arrived = self._drain()
+        if not arrived and timeout > 0:
+            writable = [queue for queue in self._feed_queues(room_for) if queue.level() >= queue.depth]
+            self._doorbell.wait(self._fetches, writable, timeout=timeout)
+            arrived = self._drain()
+        return arrived
+
+    def failure(self) -> DflowError | None:
+        return self._deployment.failure()
+
+    def report(self) -> str:
+        stats = self._group.stats()
+        lines = [
+            f"  {s.node}#{s.instance} pid {s.pid}: {s.state}, {s.calls} calls, {s.busy:.1f} s busy"
+            for s in self._deployment.status()
+        ]
+        lines += [f"  queue {q.name}: {q.level} of {q.depth}" for q in stats.queues if q.level]
+        stacks = {name: text for name, text in self._deployment.stacks().items() if text.strip()}
+        lines += [f"--- {name} ---\n{text.rstrip()}" for name, text in stacks.items()]
+        return "\n".join(lines)
+
+    def wake(self) -> None:
+        self._doorbell.ring()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._deployment.close()
+
+    def _feed_queues(self, inputs: Sequence[int]) -> list[Queue]:
+        return [queue for port in inputs for route in self._feeds[port] for queue in route]
+
+    def _drain(self) -> list[tuple[int, FlowMsg]]:
+        arrived: list[tuple[int, FlowMsg]] = []
+        for output, queue in enumerate(self._fetches):
+            for _ in range(_BURST):
+                try:
+                    block = queue.get(timeout=0)
+                except ClosedError:
+                    break
+                if block is None:
+                    break
+                arrived.append((output, FlowMsg.from_block(block)))
+        return arrived

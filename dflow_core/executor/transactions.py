@@ -1,0 +1,219 @@
+"""What the caller knows of its transactions, without I/O: what was fed, what came back, how each one ended.
+
+A transaction ends exactly once: with its results (one in a 1:1 graph, any number where a node multiplies), with an
+error, or dropped (no node sent anything for it, or it went into the batch of another). It is complete on an output when
+the xor of its root token and of every token that arrived there is zero (`message/info.py`). An error on any output
+ends the whole transaction at once; what still arrives of it is counted as late and let go.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from dflow_core.errors import (
+    AlignmentError,
+    DflowError,
+    InstanceLostError,
+    NodeError,
+    UsageError,
+)
+from dflow_core.message import Aux, DataFlag, ErrorInfo, FlowMsg, root_token
+
+MAX_TRANS_ID = 2**64 - 2
+
+
+@dataclass(slots=True)
+class Outcome:
+    """One thing a transaction gave.
+
+    Args:
+        trans_id: Transaction.
+        messages: One message per output; None where that output was skipped. Empty if there is an error, or if the
+            transaction ended without a result of its own.
+        error: What ended it.
+        last: Whether the transaction ends with this.
+        dropped: Whether it ended without any result.
+    """
+
+    trans_id: int
+    messages: tuple[FlowMsg | None, ...] = ()
+    error: DflowError | None = None
+    last: bool = False
+    dropped: bool = False
+
+
+@dataclass(slots=True)
+class Channel:
+    """Where outcomes of some transactions go: one for `feed`/`fetch`, one for each `map` or call."""
+
+    outcomes: deque[Outcome] = field(default_factory=deque)
+    open: int = 0
+
+
+@dataclass(slots=True)
+class Counters:
+    """Totals since the start: fed = delivered + failed + dropped + in flight."""
+
+    fed: int = 0
+    delivered: int = 0
+    failed: int = 0
+    dropped: int = 0
+    late: int = 0
+
+
+@dataclass(slots=True)
+class _Transaction:
+    channel: Channel
+    tokens: list[int]
+    results: dict[int, list[FlowMsg | None]] = field(default_factory=dict)
+    arrived: dict[int, set[int]] = field(default_factory=dict)
+    delivered: int = 0
+    batched: bool = False
+
+
+class TransactionTable:
+    """Transactions in flight.
+
+    Args:
+        inputs, outputs: Numbers of root inputs and outputs.
+    """
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        self.counters = Counters()
+        self._outputs = outputs
+        self._last_ids = [0] * inputs
+        self._open: dict[int, _Transaction] = {}
+
+    @property
+    def in_flight(self) -> int:
+        """Transactions that have not ended."""
+        return len(self._open)
+
+    @property
+    def open_ids(self) -> list[int]:
+        """Ids of the transactions in flight, oldest first."""
+        return list(self._open)
+
+    def next_id(self, ports: Sequence[int], wanted: int = 0) -> int:
+        """The id that feeding these inputs now would get.
+
+        Fed together, all inputs get one id above every id used before; fed apart, the n-th message of each input gets
+        the same id. A wanted id must not be below the last one of any of these inputs.
+
+        Raises:
+            UsageError: if the wanted id cannot be used.
+        """
+        last = max(self._last_ids[port] for port in ports)
+        if wanted:
+            if not 0 < wanted <= MAX_TRANS_ID:
+                raise UsageError(f"transaction id {wanted} is out of range: 1 to 2**64 - 2")
+            if wanted < last:
+                raise UsageError(f"transaction id {wanted} is below {last}, which was fed before")
+            return wanted
+        if len(ports) == len(self._last_ids):
+            return max(self._last_ids) + 1
+        return last + 1
+
+    def begin(self, ports: Sequence[int], trans_id: int, channel: Channel) -> None:
+        """Count a message on each of these inputs as fed for a transaction."""
+        for port in ports:
+            self._last_ids[port] = max(self._last_ids[port], trans_id)
+        if trans_id not in self._open:
+            self._open[trans_id] = _Transaction(channel, [root_token(trans_id)] * self._outputs)
+            self.counters.fed += 1
+            channel.open += 1
+
+    def arrive(self, output: int, msg: FlowMsg) -> None:
+        """Take a message that arrived at a root output."""
+        for member in msg.aux.members:
+            if member.info.key != msg.info.key:
+                flag = member.info.data_flag | (msg.info.data_flag & DataFlag.ERROR) | DataFlag.SKIP
+                stand_in = replace(member.info, data_flag=flag)
+                self._arrive_one(output, FlowMsg(stand_in, None, Aux(error=msg.aux.error)), batched=True)
+        self._arrive_one(output, msg)
+
+    def fail_all(self, error: DflowError) -> None:
+        """End everything in flight, because the graph cannot go on."""
+        for trans_id in list(self._open):
+            self._finish(trans_id, self._open[trans_id], Outcome(trans_id, error=error, last=True))
+
+    def abandon(self, channel: Channel) -> None:
+        """Nobody waits for this channel any more: its results are let go as they come."""
+        channel.outcomes.clear()
+        for transaction in self._open.values():
+            if transaction.channel is channel:
+                transaction.channel = Channel()
+
+    def _arrive_one(self, output: int, msg: FlowMsg, batched: bool = False) -> None:
+        trans_id = msg.info.trans_id
+        transaction = self._open.get(trans_id)
+        if transaction is None:
+            self.counters.late += 1
+            return
+        if msg.info.data_flag & DataFlag.ERROR or msg.info.ret_code:
+            self._finish(trans_id, transaction, Outcome(trans_id, error=error_of(msg), last=True))
+            return
+        transaction.batched |= batched
+        transaction.tokens[output] ^= msg.info.token
+        if not msg.info.data_flag & DataFlag.END:
+            self._collect(transaction, output, msg)
+        if not any(transaction.tokens):
+            self._complete(trans_id, transaction)
+
+    def _collect(self, transaction: _Transaction, output: int, msg: FlowMsg) -> None:
+        """Put a message beside those of the other outputs; deliver the set once each output has spoken."""
+        label = msg.info.data_label
+        row = transaction.results.setdefault(label, [None] * self._outputs)
+        arrived = transaction.arrived.setdefault(label, set())
+        arrived.add(output)
+        if not msg.info.data_flag & DataFlag.SKIP:
+            row[output] = msg
+        if len(arrived) == self._outputs:
+            self._deliver(transaction, label)
+
+    def _deliver(self, transaction: _Transaction, label: int) -> None:
+        row = transaction.results.pop(label)
+        transaction.arrived.pop(label)
+        sent = [msg for msg in row if msg is not None]
+        if sent:
+            transaction.delivered += 1
+            transaction.channel.outcomes.append(Outcome(sent[0].info.trans_id, tuple(row)))
+
+    def _complete(self, trans_id: int, transaction: _Transaction) -> None:
+        for label in sorted(transaction.results):
+            self._deliver(transaction, label)
+        dropped = transaction.delivered == 0
+        self._finish(trans_id, transaction, Outcome(trans_id, last=True, dropped=dropped))
+
+    def _finish(self, trans_id: int, transaction: _Transaction, outcome: Outcome) -> None:
+        del self._open[trans_id]
+        if outcome.error is not None:
+            self.counters.failed += 1
+        elif outcome.dropped:
+            self.counters.dropped += 1
+        else:
+            self.counters.delivered += 1
+        transaction.channel.open -= 1
+        transaction.channel.outcomes.append(outcome)
+
+
+def error_of(msg: FlowMsg) -> DflowError:
+    """The exception an error message stands for."""
+    info = msg.aux.error or ErrorInfo("node", f"a node returned code {msg.info.ret_code}")
+    where: dict[str, object] = {"node": info.node or None, "trans_id": msg.info.trans_id}
+    if info.node:
+        where["instance"] = info.instance
+    if info.kind == "lost":
+        return InstanceLostError(info.message, output=info.traceback, **where)  # type: ignore[arg-type]
+    if info.kind == "align":
+        return AlignmentError(info.message, **where)  # type: ignore[arg-type]
+    return NodeError(
+        info.message,
+        error_type=info.error_type,
+        remote_traceback=info.traceback,
+        input_shapes=info.input_shapes,
+        ret_code=msg.info.ret_code,
+        **where,  # type: ignore[arg-type]
+    )
