@@ -1,0 +1,46 @@
+"""What the user wants run, as data: graphs, nodes, process points, batching, names.
+
+Imports errors, types and options; nothing else of the core.
+"""
+
+from dflow_core.graph.attributes import NODE_ATTRIBUTES, OVERFLOWS, Attribute, AttrValue, QueueSettings
+from dflow_core.graph.batching import Batch, CountBatch, TimeBatch
+from dflow_core.graph.flow_graph import FlowGraph
+from dflow_core.graph.names import name_scope
+from dflow_core.graph.node import FlowData, FlowNode, FlowOutput, GraphView, PortMap, ProcessPoint, Source
+from dflow_core.graph.points import (
+    PACKER_ATTRIBUTE,
+    FlowGraphProcessPoint,
+    Framework,
+    FuncPackage,
+    FuncProcessPoint,
+    GraphProcessPoint,
+    ModelProcessPoint,
+)
+
+__all__ = [
+    "NODE_ATTRIBUTES",
+    "OVERFLOWS",
+    "PACKER_ATTRIBUTE",
+    "AttrValue",
+    "Attribute",
+    "Batch",
+    "CountBatch",
+    "FlowData",
+    "FlowGraph",
+    "FlowGraphProcessPoint",
+    "FlowNode",
+    "FlowOutput",
+    "Framework",
+    "FuncPackage",
+    "FuncProcessPoint",
+    "GraphProcessPoint",
+    "GraphView",
+    "ModelProcessPoint",
+    "PortMap",
+    "ProcessPoint",
+    "QueueSettings",
+    "Source",
+    "TimeBatch",
+    "name_scope",
+]

@@ -1,0 +1,117 @@
+"""What may be set on a node: attributes by name, how it is run, and the queues behind its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
+from types import MappingProxyType
+from typing import TypeAlias
+
+from dflow_core.errors import OptionError
+from dflow_core.options import nearest, seconds
+from dflow_core.types import NodeOptions
+
+AttrValue: TypeAlias = bool | int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """An attribute that `FlowNode.set_attr` knows.
+
+    Args:
+        type: Type its value must have.
+        meaning: One line.
+        choices: The texts it may be; empty for any.
+    """
+
+    type: type[bool] | type[int] | type[str]
+    meaning: str
+    choices: tuple[str, ...] = ()
+
+    def complaint(self, value: AttrValue) -> str | None:
+        """Why it cannot have this value, or None if it can."""
+        if type(value) is not self.type:
+            return f"expected a value of type {self.type.__name__}, got {value!r}"
+        if self.choices and value not in self.choices:
+            return f"expected {' or '.join(self.choices)}, got {value!r}"
+        return None
+
+
+NODE_ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType({
+    "engine": Attribute(str, "id of the engine that compiles and runs the node"),
+    "_flow_attr": Attribute(bool, "whether the two queue attributes below are in force (default True)"),
+    "_flow_attr_depth": Attribute(int, "messages that may wait in the queues behind the node's outputs"),
+    "_flow_attr_enqueue_policy": Attribute(
+        str, "FIFO blocks when a queue is full, OVERWRITE drops the oldest", ("FIFO", "OVERWRITE")
+    ),
+    "_npu_sched_model": Attribute(int, "1 keeps the data on the device"),
+    "_balance_scatter": Attribute(bool, "whether the node deals its outputs out over instances"),
+    "_balance_gather": Attribute(bool, "whether the node collects what was dealt out"),
+})
+
+OVERFLOWS = ("block", "drop-oldest", "drop-newest")
+_NODE_OPTIONS = tuple(field.name for field in fields(NodeOptions))
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """The queues behind one output of a node.
+
+    Args:
+        depth: Messages that may wait for each consumer; 0 is the default of the graph.
+        overflow: What a full queue does: `block`, `drop-oldest` or `drop-newest`.
+
+    Raises:
+        OptionError: a value it cannot have.
+    """
+
+    depth: int = 0
+    overflow: str = "block"
+
+    def __post_init__(self) -> None:
+        _whole("queue depth", self.depth, 0)
+        if self.overflow not in OVERFLOWS:
+            raise OptionError(
+                f"queue overflow: expected {', '.join(OVERFLOWS)}, got {self.overflow!r}",
+                hint=nearest(str(self.overflow), OVERFLOWS),
+            )
+
+
+def changed_options(current: NodeOptions, changes: Mapping[str, object]) -> NodeOptions:
+    """Node options with some changed.
+
+    Args:
+        current: What is in force.
+        changes: New values by name, as `FlowNode.set_options` takes them.
+
+    Raises:
+        OptionError: an unknown name (with the nearest known ones), or a value it cannot have.
+    """
+    values: dict[str, int | float | str] = {}
+    for name, value in changes.items():
+        if name not in _NODE_OPTIONS:
+            known = (*_NODE_OPTIONS, "depth", "engine")
+            raise OptionError(f"unknown node option {name!r}", hint=nearest(name, known))
+        values[name] = _checked(name, value)
+    return replace(current, **values)  # type: ignore[arg-type]  # checked one by one above
+
+
+def _checked(name: str, value: object) -> int | float | str:
+    if name == "call_timeout":
+        if not isinstance(value, (int, float, timedelta)):
+            raise OptionError(f"call_timeout: expected seconds or a timedelta, got {value!r}")
+        return seconds(value, "call_timeout")
+    if name in ("instances", "threads", "restarts"):
+        return _whole(name, value, 1 if name == "instances" else 0)
+    if not isinstance(value, str):
+        raise OptionError(f"{name}: expected a text, got {value!r}")
+    if name == "on_error" and value not in ("continue", "stop"):
+        raise OptionError(f"on_error: expected 'continue' or 'stop', got {value!r}")
+    return value
+
+
+def _whole(name: str, value: object, low: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        raise OptionError(f"{name}: expected a whole number of at least {low}, got {value!r}")
+    return value

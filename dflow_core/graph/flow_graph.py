@@ -1,0 +1,99 @@
+"""A graph: nodes, found by walking back from its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dflow_core.errors import UsageError
+from dflow_core.graph.names import settle
+from dflow_core.graph.node import FlowData, FlowNode, FlowOutput
+
+
+class FlowGraph:
+    """What the user wants run, as data.
+
+    Nodes and inputs are found by walking back from the outputs; what no output needs does not belong to the graph.
+    Automatic names become final here.
+
+    Args:
+        outputs: What the caller fetches, in this order.
+        options: Options of the graph, see `dflow_core.options`.
+        name: Name of the graph.
+
+    Raises:
+        UsageError: `outputs` is not a sequence of FlowOutput, or an option or the name is no text.
+    """
+
+    def __init__(
+        self, outputs: Sequence[FlowOutput] | FlowOutput, options: Mapping[str, str] | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.outputs = (outputs,) if isinstance(outputs, FlowOutput) else tuple(outputs)
+        for output in self.outputs:
+            if not isinstance(output, FlowOutput):
+                raise UsageError(
+                    f"outputs: expected FlowOutput, got {type(output).__name__}",
+                    hint="give what calling a node returned, such as FlowGraph([node(x)])",
+                )
+        if name is not None and (not isinstance(name, str) or not name):
+            raise UsageError(f"the name of a graph must be a text that is not empty, got {name!r}")
+        self.name = "FlowGraph" if name is None else name
+        self.options = dict(options or {})
+        found, inputs = _walk(self.outputs)
+        settle(node._name for node in found)
+        settle((data._name for data in inputs), sortable=True)
+        self.nodes = _in_order(found)
+        self.inputs = tuple(sorted(inputs, key=lambda data: data.name))
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the inputs, sorted; positional feeding follows this order."""
+        return tuple(data.name for data in self.inputs)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the outputs in the user's order: `<node>` for a node with one output, else `<node>:<index>`."""
+        return tuple(output.name for output in self.outputs)
+
+
+def _walk(outputs: Sequence[FlowOutput]) -> tuple[list[FlowNode], list[FlowData]]:
+    nodes: dict[FlowNode, None] = {}
+    inputs: dict[FlowData, None] = {}
+    pending = [output.node for output in outputs]
+    while pending:
+        node = pending.pop()
+        if node in nodes:
+            continue
+        nodes[node] = None
+        for source in node.sources:
+            if isinstance(source, FlowOutput):
+                pending.append(source.node)
+            elif source is not None:
+                inputs[source] = None
+    return list(nodes), list(inputs)
+
+
+def _in_order(nodes: Sequence[FlowNode]) -> tuple[FlowNode, ...]:
+    """Producers before consumers, else as created; nodes in or behind a cycle come last."""
+    import heapq
+
+    feeds: dict[FlowNode, set[FlowNode]] = {node: set() for node in nodes}
+    waits: dict[FlowNode, int] = {}
+    for node in nodes:
+        producers = {source.node for source in node.sources if isinstance(source, FlowOutput)}
+        waits[node] = len(producers)
+        for producer in producers:
+            feeds[producer].add(node)
+    ready = [(node._name.order, i) for i, node in enumerate(nodes) if not waits[node]]
+    heapq.heapify(ready)
+    positions = {node: i for i, node in enumerate(nodes)}
+    ordered: list[FlowNode] = []
+    while ready:
+        node = nodes[heapq.heappop(ready)[1]]
+        ordered.append(node)
+        for consumer in feeds[node]:
+            waits[consumer] -= 1
+            if not waits[consumer]:
+                heapq.heappush(ready, (consumer._name.order, positions[consumer]))
+    done = set(ordered)
+    return (*ordered, *sorted((n for n in nodes if n not in done), key=lambda n: n._name.order))

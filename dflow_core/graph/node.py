@@ -1,0 +1,384 @@
+"""Nodes, what feeds them and what works in them.
+
+A node has numbered inputs and outputs. Calling it wires its inputs and gives its outputs. Its process point says what
+it does; when nothing else is said, node input i is input i of the point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar, Protocol, TypeAlias
+
+from dflow_core.errors import Fault, GraphError, OptionError, UsageError
+from dflow_core.graph.attributes import AttrValue, QueueSettings, changed_options
+from dflow_core.graph.batching import Batch, CountBatch, TimeBatch
+from dflow_core.graph.names import Name
+from dflow_core.types import FuncSpec, NodeOptions, TensorSpec
+
+MAX_PORTS = 1024
+
+
+class FlowData:
+    """An input of a graph.
+
+    Args:
+        name: What the caller feeds it by; without one it is called `FlowData`, `FlowData_1`, ... in order of creation.
+        schema: Element type and shape of what will be fed, if known; fed values are checked against it.
+    """
+
+    def __init__(self, name: str | None = None, schema: TensorSpec | None = None) -> None:
+        if schema is not None and not isinstance(schema, TensorSpec):
+            raise UsageError(f"the schema of a FlowData must be a TensorSpec, got {type(schema).__name__}")
+        self._name = Name(name, "FlowData")
+        self.schema = schema
+
+    @property
+    def name(self) -> str:
+        """Its name; an automatic one is final once a graph has been built."""
+        return self._name.text
+
+    def __repr__(self) -> str:
+        return f"FlowData({self.name!r}" + (f", {self.schema}" if self.schema else "") + ")"
+
+
+@dataclass(frozen=True, slots=True)
+class FlowOutput:
+    """One output of a node, to feed other nodes with or to end a graph with."""
+
+    node: FlowNode
+    index: int
+
+    @property
+    def name(self) -> str:
+        """`<node>` if the node has one output, else `<node>:<index>`."""
+        return self.node.name if self.node.output_num == 1 else f"{self.node.name}:{self.index}"
+
+    def __repr__(self) -> str:
+        return f"FlowOutput({self.name!r})"
+
+
+Source: TypeAlias = FlowData | FlowOutput
+
+
+class GraphView(Protocol):
+    """What can be read of a graph."""
+
+    @property
+    def name(self) -> str:
+        """Name of the graph."""
+
+    @property
+    def inputs(self) -> tuple[FlowData, ...]:
+        """What the caller feeds, in order."""
+
+    @property
+    def nodes(self) -> tuple[FlowNode, ...]:
+        """Every node, producers before consumers."""
+
+    @property
+    def outputs(self) -> tuple[FlowOutput, ...]:
+        """What the caller fetches, in order."""
+
+
+class ProcessPoint:
+    """What a node does. Data only: nothing is opened or run. Base of all kinds, also of those that plugins add.
+
+    Args:
+        name: Name of the point; without one that of its class.
+    """
+
+    kind: ClassVar[str] = ""
+    name: str
+
+    def __init__(self, name: str | None = None) -> None:
+        if name is not None and not isinstance(name, str):
+            raise UsageError(f"the name of a process point must be a text, got {type(name).__name__}")
+        self.name = type(self).__name__ if name is None else name
+
+    @property
+    def functions(self) -> tuple[FuncSpec, ...]:
+        """Its functions and the ports they own; empty for one function that owns all ports."""
+        return ()
+
+    @property
+    def nested(self) -> GraphView | None:
+        """The graph inside, if it is one."""
+        return None
+
+    def node_name(self) -> str:
+        """What a node made from this point is called if nobody says."""
+        return "FlowNode" if self.name == type(self).__name__ else self.name
+
+    def fnode(self, input_num: int, output_num: int, name: str | None = None) -> FlowNode:
+        """A node that does this.
+
+        Args:
+            input_num, output_num: Ports of the node.
+            name: Name of the node; without one it is made from the point's.
+        """
+        node = FlowNode(input_num, output_num, name)
+        node.add_process_point(self)
+        return node
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class PortMap:
+    """Node port that is tied to a port of a process point, and how its messages are put together."""
+
+    node_index: int
+    point: ProcessPoint
+    point_index: int
+    attrs: tuple[Batch, ...] = ()
+
+
+class FlowNode:
+    """A step of a graph.
+
+    Args:
+        input_num, output_num: How many inputs and outputs it has (0 to 1024).
+        name: Its name; without one a graph makes one when it is built.
+
+    Raises:
+        UsageError: a count or the name is of the wrong type, or a count is out of range.
+    """
+
+    def __init__(self, input_num: int, output_num: int, name: str | None = None) -> None:
+        for what, count in (("input_num", input_num), ("output_num", output_num)):
+            if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAX_PORTS:
+                raise UsageError(f"{what}: expected a whole number from 0 to {MAX_PORTS}, got {count!r}")
+        self._name = Name(name, "FlowNode")
+        self.input_num = input_num
+        self.output_num = output_num
+        self.alias: str | None = None
+        self.options = NodeOptions()
+        self._sources: list[Source | None] = [None] * input_num
+        self._points: list[ProcessPoint] = []
+        self._input_maps: list[PortMap] = []
+        self._output_maps: list[PortMap] = []
+        self._attrs: dict[str, AttrValue] = {}
+        self._queues: dict[int, QueueSettings] = {}
+        self._depth = 0
+
+    # ------------------------------------------------------------------------------------------------- reading
+
+    @property
+    def name(self) -> str:
+        """Its name, name scopes included; an automatic one is final once a graph has been built."""
+        return self._name.text
+
+    @property
+    def sources(self) -> tuple[Source | None, ...]:
+        """What feeds each input; None where nothing does."""
+        return tuple(self._sources)
+
+    @property
+    def point(self) -> ProcessPoint | None:
+        """Its process point, or None as long as it has none."""
+        return self._points[0] if self._points else None
+
+    @property
+    def points(self) -> tuple[ProcessPoint, ...]:
+        """Every process point that was added; more than one is a fault of the graph."""
+        return tuple(self._points)
+
+    @property
+    def input_maps(self) -> tuple[PortMap, ...]:
+        """What `map_input` was called with."""
+        return tuple(self._input_maps)
+
+    @property
+    def output_maps(self) -> tuple[PortMap, ...]:
+        """What `map_output` was called with."""
+        return tuple(self._output_maps)
+
+    @property
+    def attrs(self) -> Mapping[str, AttrValue]:
+        """What `set_attr` was called with."""
+        return MappingProxyType(self._attrs)
+
+    @property
+    def outputs(self) -> tuple[FlowOutput, ...]:
+        """Its outputs."""
+        return tuple(FlowOutput(self, i) for i in range(self.output_num))
+
+    @property
+    def engine(self) -> str:
+        """Id of the engine the user wants for it, or ""."""
+        return str(self._attrs.get("engine", ""))
+
+    def point_inputs(self) -> tuple[int, ...]:
+        """For each node input the point's input it is tied to."""
+        mapped = {m.node_index: m.point_index for m in self._input_maps}
+        return tuple(mapped.get(i, i) for i in range(self.input_num))
+
+    def point_outputs(self) -> tuple[int, ...]:
+        """For each node output the point's output it is tied to."""
+        mapped = {m.node_index: m.point_index for m in self._output_maps}
+        return tuple(mapped.get(i, i) for i in range(self.output_num))
+
+    def batching(self, index: int) -> tuple[Batch, ...]:
+        """How messages of a node input are put together; more than one is a fault of the graph."""
+        return tuple(attr for m in self._input_maps if m.node_index == index for attr in m.attrs)
+
+    def queue(self, output_index: int) -> QueueSettings:
+        """The queues behind an output, from `set_queue`, `set_options(depth=)` or the queue attributes."""
+        own = self._queues.get(output_index, QueueSettings())
+        by_attr = self._attrs.get("_flow_attr", True) is True
+        depth = own.depth or self._depth
+        if not depth and by_attr and type(given := self._attrs.get("_flow_attr_depth", 0)) is int:
+            depth = max(given, 0)
+        overwrite = by_attr and self._attrs.get("_flow_attr_enqueue_policy") == "OVERWRITE"
+        overflow = "drop-oldest" if overwrite and output_index not in self._queues else own.overflow
+        return QueueSettings(depth, overflow)
+
+    # ------------------------------------------------------------------------------------------------- wiring
+
+    def __call__(self, *inputs: Source) -> FlowOutput | tuple[FlowOutput, ...] | None:
+        """Wire all inputs; a second call wires them anew.
+
+        Args:
+            inputs: One FlowData or FlowOutput per input.
+
+        Returns:
+            None, the one output, or a tuple of all outputs.
+
+        Raises:
+            GraphError: the number of inputs is not `input_num`.
+            UsageError: an input is neither FlowData nor FlowOutput.
+        """
+        return self.wire(inputs, range(self.input_num), range(self.output_num))
+
+    def wire(
+        self, inputs: Sequence[Source], input_indexes: Sequence[int], output_indexes: Sequence[int]
+    ) -> FlowOutput | tuple[FlowOutput, ...] | None:
+        """Wire some of the inputs and give some of the outputs (one function of a node that has several).
+
+        Raises:
+            GraphError: another number of inputs than of `input_indexes`.
+            UsageError: an input is neither FlowData nor FlowOutput. Nothing is wired then.
+        """
+        if len(inputs) != len(input_indexes):
+            message = f"expected {len(input_indexes)} inputs, got {len(inputs)}"
+            raise GraphError(self.name, [Fault("arity", self.name, "", message, "give one value for each input")])
+        for port, source in zip(input_indexes, inputs):
+            if not isinstance(source, (FlowData, FlowOutput)):
+                hint = "give one of its outputs" if isinstance(source, (tuple, FlowNode)) else None
+                got = type(source).__name__
+                raise UsageError(
+                    f"input {port}: expected FlowData or FlowOutput, got {got}", node=self.name, hint=hint
+                )
+        for port, source in zip(input_indexes, inputs):
+            self._sources[port] = source
+        outputs = tuple(FlowOutput(self, i) for i in output_indexes)
+        if not outputs:
+            return None
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    # ------------------------------------------------------------------------------------------------- setting
+
+    def add_process_point(self, point: ProcessPoint) -> None:
+        """Say what the node does.
+
+        Raises:
+            UsageError: not a process point.
+        """
+        if not isinstance(point, ProcessPoint):
+            raise UsageError(f"expected a process point, got {type(point).__name__}", node=self.name)
+        self._points.append(point)
+        self._name.rebase(point.node_name())
+
+    def map_input(self, index: int, point: ProcessPoint, point_index: int, attrs: Sequence[Batch] = ()) -> None:
+        """Tie a node input to an input of its process point; then all of them must be tied.
+
+        Args:
+            index: Input of the node.
+            point: The process point it was given.
+            point_index: Input of the point.
+            attrs: At most one TimeBatch or CountBatch.
+
+        Raises:
+            UsageError: an attribute is neither TimeBatch nor CountBatch, or an index is no number.
+        """
+        for attr in attrs:
+            if not isinstance(attr, (TimeBatch, CountBatch)):
+                message = f"input {index}: expected TimeBatch or CountBatch, got {type(attr).__name__}"
+                raise UsageError(message, node=self.name)
+        self._input_maps.append(self._port_map(index, point, point_index, tuple(attrs)))
+
+    def map_output(self, index: int, point: ProcessPoint, point_index: int) -> None:
+        """Tie a node output to an output of its process point; then all of them must be tied."""
+        self._output_maps.append(self._port_map(index, point, point_index, ()))
+
+    def _port_map(self, index: int, point: ProcessPoint, point_index: int, attrs: tuple[Batch, ...]) -> PortMap:
+        for number in (index, point_index):
+            if isinstance(number, bool) or not isinstance(number, int):
+                raise UsageError(f"expected a port number, got {number!r}", node=self.name)
+        if not isinstance(point, ProcessPoint):
+            raise UsageError(f"expected a process point, got {type(point).__name__}", node=self.name)
+        return PortMap(index, point, point_index, attrs)
+
+    def set_alias(self, alias: str) -> FlowNode:
+        """Give the node a second name, used in placement files; returns the node."""
+        if not isinstance(alias, str) or not alias:
+            raise UsageError(f"an alias must be a text that is not empty, got {alias!r}", node=self.name)
+        self.alias = alias
+        return self
+
+    def set_attr(self, name: str, value: AttrValue) -> None:
+        """Set an attribute; unknown ones are faults of the graph.
+
+        Raises:
+            UsageError: the name is not a text, or the value is neither bool, int nor str.
+        """
+        if not isinstance(name, str) or not isinstance(value, (bool, int, str)):
+            message = f"attribute {name!r}: expected a text and a bool, int or str, got {value!r}"
+            raise UsageError(message, node=self.name)
+        self._attrs[name] = value
+
+    def set_options(self, **options: object) -> FlowNode:
+        """Say how the node is run; returns the node.
+
+        Args:
+            options: `instances`, `threads`, `env`, `call_timeout`, `on_error`, `restarts`, `process` (see NodeOptions),
+                `depth` (of the queues behind all outputs), `engine` (id of the engine that runs it).
+
+        Raises:
+            OptionError: an unknown option (with the nearest known ones), or a value it cannot have.
+        """
+        rest = dict(options)
+        depth = rest.pop("depth", self._depth)
+        engine = rest.pop("engine", self.engine)
+        if not isinstance(depth, int):
+            raise OptionError(f"depth: expected a whole number, got {depth!r}", node=self.name)
+        if not isinstance(engine, str):
+            raise OptionError(f"engine: expected a text, got {engine!r}", node=self.name)
+        self._depth = QueueSettings(depth).depth
+        self.options = changed_options(self.options, rest)
+        if engine:
+            self._attrs["engine"] = engine
+        return self
+
+    def set_queue(self, output_index: int, *, depth: int = 0, overflow: str = "block") -> FlowNode:
+        """Say how the queues behind one output are; returns the node.
+
+        Args:
+            output_index: Output of the node.
+            depth: Messages that may wait for each consumer; 0 is the default.
+            overflow: What a full queue does: `block`, `drop-oldest` or `drop-newest`.
+
+        Raises:
+            OptionError: a value it cannot have, or no such output.
+        """
+        if not 0 <= output_index < self.output_num:
+            message = f"expected an output from 0 to {self.output_num - 1}, got {output_index}"
+            raise OptionError(message, node=self.name)
+        self._queues[output_index] = QueueSettings(depth, overflow)
+        return self
+
+    def __repr__(self) -> str:
+        return f"FlowNode({self.name!r}, {self.input_num} -> {self.output_num}, {self.point})"
