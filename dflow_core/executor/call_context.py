@@ -145,8 +145,8 @@ class CallContext(RunContext):
         return self._outputs[index]
 
     def _emit(self, index: int, value: object, info: MsgInfo, aux: Aux, changes: Mapping[str, object]) -> None:
-        info = replace(info, **changes) if changes else info  # type: ignore[arg-type]
-        self._sink(self._spec.outputs[index], encode(value, info, self._alloc, aux))
+        head = info.derive(**changes)
+        self._sink(self._spec.outputs[index], encode(value, head, self._alloc, aux))
 
     def _emit_part(self, index: int, output: _Output, value: object, changes: Mapping[str, object]) -> None:
         assert self._head is not None

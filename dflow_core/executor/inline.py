@@ -51,7 +51,8 @@ class InlineBackend(Backend):
                 params = FuncParams(name, 0, 1, "cpu:0", threads, len(sides.inputs), len(sides.outputs), attrs)
                 funcs = load_functions(part, loaders[part.engine], context, params)
                 self._runners[name] = NodeRunner(
-                    part, funcs, instance=0, sink=self._sink(sides.outputs), alloc=self.alloc, clock=clock
+                    part, funcs, instance=0, sink=self._sink(sides.outputs), alloc=self.alloc, clock=clock,
+                    keep_exceptions=True,
                 )
         except BaseException:
             self.close()

@@ -64,11 +64,6 @@ class InstanceRunner:
         """Transaction in work and since when (monotonic seconds), or None."""
         return self._runner.current if self._runner else None
 
-    @property
-    def last_exception(self) -> BaseException | None:
-        """The last exception user code raised."""
-        return self._runner.last_exception if self._runner else None
-
     def load(self) -> None:
         """Load the model and initialise its functions; may take long and raise anything."""
         plan, model = self._plan, self._model

@@ -43,6 +43,7 @@ class NodeRunner:
         alloc: Gives blocks.
         clock: Monotonic seconds.
         dead: Parts lost with a former instance: trans_id, data_label, node ports that had arrived.
+        keep_exceptions: Whether to keep the last exception object; it pins the messages of its call.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class NodeRunner:
         alloc: Alloc,
         clock: Clock = time.monotonic,
         dead: Iterable[tuple[int, int, tuple[int, ...]]] = (),
+        keep_exceptions: bool = False,
     ) -> None:
         self.calls = 0
         self.busy = 0.0
@@ -65,6 +67,7 @@ class NodeRunner:
         self._sink = sink
         self._alloc = alloc
         self._clock = clock
+        self._keep_exceptions = keep_exceptions
         dead = list(dead)
         self._functions = [_function(spec, func, dead) for spec, func in zip(model.functions, funcs, strict=True)]
         self._by_port = {
@@ -147,7 +150,8 @@ class NodeRunner:
             call(context)
             context.finish()
         except (Exception, SystemExit) as error:
-            self.last_exception = error
+            if self._keep_exceptions:
+                self.last_exception = error
             context.fail_call(inputs, self._error_info(error, inputs))
         finally:
             self.current = None

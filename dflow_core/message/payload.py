@@ -53,7 +53,7 @@ def encode(value: object, info: MsgInfo, alloc: Alloc = HeapBlock, aux: Aux = NO
 
     Args:
         value: Array, `Tensor`, numpy scalar, None (a null message), or any object that can be pickled.
-        info: Head; message type and null flag are set here.
+        info: Head; message type and null flag are set here, the rest stays.
         alloc: Gives a block of that many bytes.
         aux: Batch members or error to send along.
 
@@ -62,10 +62,10 @@ def encode(value: object, info: MsgInfo, alloc: Alloc = HeapBlock, aux: Aux = NO
         PackagingError: if an object cannot be pickled.
     """
     if isinstance(value, FlowMsg):
-        kept = (info.data_flag & DataFlag.CUSTOM_ID) | (value.info.data_flag & DataFlag.NULL)
-        return seal(FlowMsg(replace(info, msg_type=value.info.msg_type, data_flag=kept), value.body, aux), alloc)
+        null = value.info.data_flag & DataFlag.NULL
+        return seal(FlowMsg(_retype(info, value.info.msg_type, null), value.body, aux), alloc)
     if value is None:
-        return seal(FlowMsg(info.derive(data_flag=info.data_flag | DataFlag.NULL), None, aux), alloc)
+        return seal(FlowMsg(_retype(info, MsgType.TENSOR, DataFlag.NULL), None, aux), alloc)
     if isinstance(value, np.generic):
         value = np.asarray(value)
     if isinstance(value, np.ndarray) and value.dtype.kind != "O":
@@ -106,11 +106,15 @@ def describe(msg: FlowMsg) -> str:
     return f"{kind} of {msg.body.nbytes} bytes"
 
 
+def _retype(info: MsgInfo, msg_type: int, null: int = 0) -> MsgInfo:
+    return replace(info, msg_type=int(msg_type), data_flag=(info.data_flag & DataFlag.CUSTOM_ID) | null)
+
+
 def _encode_array(array: Array, declared: DataType | None, info: MsgInfo, alloc: Alloc, aux: Aux) -> FlowMsg:
     data_type = declared or data_type_of(array.dtype)
     if data_type is DataType.STRING:
         return _encode_strings(array, info, alloc, aux)
-    info = info.derive()
+    info = _retype(info, MsgType.TENSOR)
     extra = aux.pack()
     body_size = DESC_SIZE + array.nbytes
     head = info.pack(body_size, len(extra))
@@ -155,7 +159,7 @@ def _reusable_block(array: Array, head: bytearray, extra: bytes) -> Block | None
 
 
 def _encode_strings(array: Array, info: MsgInfo, alloc: Alloc, aux: Aux) -> FlowMsg:
-    return seal(FlowMsg(info.derive(), pack_strings(array), aux), alloc)
+    return seal(FlowMsg(_retype(info, MsgType.TENSOR), pack_strings(array), aux), alloc)
 
 
 def _encode_object(value: object, info: MsgInfo, alloc: Alloc, aux: Aux) -> FlowMsg:
@@ -176,7 +180,7 @@ def _encode_object(value: object, info: MsgInfo, alloc: Alloc, aux: Aux) -> Flow
     body_size = offsets[-1] + sizes[-1]
     block = alloc(HEAD_SIZE + body_size + len(extra))
     data = block.array(writable=True)
-    full = info.derive(msg_type=MsgType.PICKLED).pack(body_size, len(extra))
+    full = _retype(info, MsgType.PICKLED).pack(body_size, len(extra))
     data[:HEAD_SIZE] = np.frombuffer(full, np.uint8)
     body = data[HEAD_SIZE:]
     body[: len(head)] = np.frombuffer(head, np.uint8)

@@ -1,0 +1,7 @@
+"""User functions inside an executor: packaging, calling, and the low-level contexts."""
+
+from dflow_core.udf.meta import MetaParams, MetaRunContext
+from dflow_core.udf.packaging import MethodSpec, PythonFunc, pack, unpack
+from dflow_core.udf.python_func import python_funcs
+
+__all__ = ["MetaParams", "MetaRunContext", "MethodSpec", "PythonFunc", "pack", "python_funcs", "unpack"]

@@ -1,0 +1,265 @@
+"""The low-level face of user functions: MetaParams and MetaRunContext (python-api.md sections 12.5 to 12.7).
+
+Names, argument order and return codes are upstream's, so that hand-written functions run here unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dflow_core.errors import UsageError
+from dflow_core.message import (
+    USER_DATA_SIZE,
+    DataFlag,
+    FlowMsg,
+    HeapBlock,
+    MsgInfo,
+    MsgType,
+    alloc_tensor,
+    block_of,
+    root_token,
+)
+from dflow_core.spi import FuncParams, RunContext
+from dflow_core.types import Array, DataType, numpy_dtype_of
+
+SUCCESS = 0
+ERR_PARAM_INVALID = 164000
+ERR_ATTR_NOT_EXISTS = 164001
+ERR_ATTR_TYPE_MISMATCH = 164002
+FAILED = 564000
+
+_T = TypeVar("_T")
+_ALIGNMENTS = (32, 64, 128, 256, 512, 1024)
+
+
+class MetaParams:
+    """What a function can ask when it is initialised. Getters give (code, value); code 0 is good.
+
+    Args:
+        params: What the executor knows.
+        work_path: Folder of the unpacked function.
+    """
+
+    def __init__(self, params: FuncParams, work_path: str = "") -> None:
+        self._params = params
+        self._work_path = work_path
+
+    def get_name(self) -> str:
+        """Name of the node."""
+        return self._params.name
+
+    def get_input_num(self) -> int:
+        """Inputs of the whole node."""
+        return self._params.input_num
+
+    def get_output_num(self) -> int:
+        """Outputs of the whole node."""
+        return self._params.output_num
+
+    def get_work_path(self) -> str:
+        """Folder of the unpacked function; "" for one that travelled as a pickle."""
+        return self._work_path
+
+    def get_running_device_id(self) -> int:
+        """Number of the device."""
+        return int(self._params.device.rpartition(":")[2] or 0)
+
+    def get_running_instance_id(self) -> int:
+        """Number of this instance, from 0."""
+        return self._params.instance
+
+    def get_running_instance_num(self) -> int:
+        """How many instances the node has."""
+        return self._params.instance_count
+
+    def get_attr_int(self, name: str) -> tuple[int, int]:
+        """An int parameter, or -1."""
+        return self._get(name, int, -1)
+
+    def get_attr_bool(self, name: str) -> tuple[int, bool]:
+        """A bool parameter, or False."""
+        return self._get(name, bool, False)
+
+    def get_attr_float(self, name: str) -> tuple[int, float]:
+        """A float parameter, or 0.0."""
+        return self._get(name, float, 0.0)
+
+    def get_attr_str(self, name: str) -> tuple[int, str]:
+        """A str parameter, or ""."""
+        return self._get(name, str, "")
+
+    def get_attr_int_list(self, name: str) -> tuple[int, list[int]]:
+        """A list of ints, or []."""
+        return self._get_list(name, int)
+
+    def get_attr_int_list_list(self, name: str) -> tuple[int, list[list[int]]]:
+        """A list of lists of ints, or []."""
+        code, value = self._find(name)
+        if code:
+            return code, []
+        if isinstance(value, list) and all(_is_list_of(item, int) for item in value):
+            return SUCCESS, value
+        return ERR_ATTR_TYPE_MISMATCH, []
+
+    def get_attr_bool_list(self, name: str) -> tuple[int, list[bool]]:
+        """A list of bools, or []."""
+        return self._get_list(name, bool)
+
+    def get_attr_float_list(self, name: str) -> tuple[int, list[float]]:
+        """A list of floats, or []."""
+        return self._get_list(name, float)
+
+    def get_attr_str_list(self, name: str) -> tuple[int, list[str]]:
+        """A list of strings, or []."""
+        return self._get_list(name, str)
+
+    def get_attr_tensor_dtype(self, name: str) -> tuple[int, npt.DTypeLike]:
+        """A data type as numpy type, or None."""
+        code, value = self._get(name, DataType, DataType.UNDEFINED)
+        return (ERR_ATTR_NOT_EXISTS, None) if code else (SUCCESS, numpy_dtype_of(value).type)
+
+    def get_attr_tensor_dtype_list(self, name: str) -> tuple[int, list[npt.DTypeLike]]:
+        """A list of data types as numpy types, or []."""
+        code, value = self._get_list(name, DataType)
+        return (ERR_ATTR_NOT_EXISTS, []) if code else (SUCCESS, [numpy_dtype_of(item).type for item in value])
+
+    def _find(self, name: str) -> tuple[int, object]:
+        if name not in self._params.attrs:
+            return ERR_ATTR_NOT_EXISTS, None
+        return SUCCESS, self._params.attrs[name]
+
+    def _get(self, name: str, kind: type[_T], default: _T) -> tuple[int, _T]:
+        code, value = self._find(name)
+        if code:
+            return code, default
+        if not _is_a(value, kind):
+            return ERR_ATTR_TYPE_MISMATCH, default
+        return SUCCESS, value  # type: ignore[return-value]
+
+    def _get_list(self, name: str, kind: type[_T]) -> tuple[int, list[_T]]:
+        code, value = self._find(name)
+        if code:
+            return code, []
+        if not _is_list_of(value, kind):
+            return ERR_ATTR_TYPE_MISMATCH, []
+        return SUCCESS, value  # type: ignore[return-value]
+
+
+def _is_a(value: object, kind: type) -> bool:
+    # bool is an int to Python, DataType too; an attribute is only what it was set as.
+    return type(value) is kind or (kind is DataType and isinstance(value, DataType))
+
+
+def _is_list_of(value: object, kind: type) -> bool:
+    return isinstance(value, list) and all(_is_a(item, kind) for item in value)
+
+
+class MetaRunContext:
+    """What a hand-written function may do during a call.
+
+    Args:
+        context: The executor's context.
+        inputs: Messages of the call.
+    """
+
+    def __init__(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
+        self._context = context
+        self._head = inputs[0].info if inputs else MsgInfo()
+
+    def alloc_tensor_msg(self, shape: Sequence[int], dtype: npt.DTypeLike | DataType, align: int = 64) -> FlowMsg:
+        """A tensor message to fill in place through `get_tensor`; its head is inherited from the current input."""
+        if align not in _ALIGNMENTS:
+            raise UsageError(f"align {align} is not one of {_ALIGNMENTS}")
+        resolved = numpy_dtype_of(dtype) if isinstance(dtype, DataType) else np.dtype(dtype)
+        array = self._context.alloc(shape, resolved)
+        return _WritableMsg.of(array, self._head.derive())
+
+    def alloc_raw_data_msg(self, size: int, align: int = 64) -> FlowMsg:
+        """A raw message of `size` bytes to fill through `get_raw_data`."""
+        if align not in _ALIGNMENTS:
+            raise UsageError(f"align {align} is not one of {_ALIGNMENTS}")
+        info = self._head.derive(msg_type=MsgType.RAW, ret_code=self._head.ret_code)
+        return FlowMsg(info, np.zeros(size, np.uint8))
+
+    def alloc_empty_data_msg(self) -> FlowMsg:
+        """A null message."""
+        return FlowMsg(self._head.derive(data_flag=self._head.data_flag | DataFlag.NULL))
+
+    def to_flow_msg(self, tensor: Array) -> FlowMsg:
+        """A message around an array."""
+        if block_of(tensor) is not None:
+            return _WritableMsg.of(tensor, self._head.derive())
+        copy = alloc_tensor(tensor.shape, tensor.dtype, HeapBlock)
+        np.copyto(copy, tensor)
+        return _WritableMsg.of(copy, self._head.derive())
+
+    def set_output(self, index: int, output: FlowMsg | Array | None) -> int:
+        """Send a message or an array to an output of this function; 0, or 164000 where there is no such output."""
+        if output is None:
+            return SUCCESS
+        try:
+            if isinstance(output, FlowMsg):
+                payload = output.tensor if isinstance(output, _WritableMsg) else output
+                self._context.send(index, payload, changes=_changed_fields(self._head, output.info))
+            else:
+                self._context.send(index, output)
+        except UsageError as error:
+            if "does not exist" in error.message:
+                return ERR_PARAM_INVALID
+            raise
+        return SUCCESS
+
+    def set_multi_outputs(self, index: int, outputs: Sequence[FlowMsg | Array]) -> int:
+        """Send several messages to one output; they become parts of the transaction."""
+        codes = [self.set_output(index, output) for output in outputs]
+        return next((code for code in codes if code), SUCCESS)
+
+    def get_user_data(self, size: int = USER_DATA_SIZE, offset: int = 0) -> bytes:
+        """User data of the current input: `size` bytes from `offset`."""
+        if size <= 0 or offset < 0 or offset + size > USER_DATA_SIZE:
+            raise UsageError(f"user data has {USER_DATA_SIZE} bytes; {size} from {offset} do not lie in them")
+        return self._head.user_data.ljust(USER_DATA_SIZE, b"\0")[offset : offset + size]
+
+    def get_transaction_id(self) -> int:
+        """Transaction of the current input."""
+        return self._head.trans_id
+
+
+class _WritableMsg(FlowMsg):
+    """A message whose tensor is still being filled."""
+
+    __slots__ = ("tensor",)
+    tensor: Array
+
+    @classmethod
+    def of(cls, array: Array, info: MsgInfo) -> _WritableMsg:
+        msg = cls(info)
+        msg.tensor = array
+        return msg
+
+    def get_tensor(self) -> Array | None:
+        return self.tensor
+
+    def get_raw_data(self) -> memoryview | None:
+        return memoryview(self.tensor.view(np.uint8).reshape(-1))
+
+
+_USER_FIELDS = ("ret_code", "start_time", "end_time", "flags", "route_label", "trans_id")
+
+
+def _changed_fields(head: MsgInfo, info: MsgInfo) -> Mapping[str, object]:
+    """Head fields the function set on a message of its own."""
+    changes: dict[str, object] = {
+        name: getattr(info, name) for name in _USER_FIELDS if getattr(info, name) != getattr(head, name)
+    }
+    if "trans_id" in changes:
+        if info.trans_id == 0:
+            del changes["trans_id"]
+        else:
+            changes["token"] = root_token(info.trans_id)
+            changes["data_flag"] = info.data_flag
+    return changes

@@ -1,0 +1,178 @@
+"""Python functions and classes as FlowFuncs: values out of messages, the call, results into messages.
+
+Functions and the methods of a class get values and return values (python-api.md section 10.4). Hand-written classes
+get a MetaRunContext and messages, and return codes (section 12.1).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+
+from dflow_core.errors import NodeError, UsageError
+from dflow_core.message import FlowMsg, decode
+from dflow_core.spi import FlowFunc, FuncParams, RunContext
+from dflow_core.types import FuncSpec
+from dflow_core.udf.meta import SUCCESS, MetaParams, MetaRunContext
+from dflow_core.udf.packaging import MethodSpec, PythonFunc
+
+
+class Instance:
+    """The object behind the functions of one node, made once in the executor.
+
+    Args:
+        package: What travelled.
+    """
+
+    def __init__(self, package: PythonFunc) -> None:
+        self._package = package
+        self._target: object = None
+        self._is_ready = False
+
+    def init(self, params: FuncParams) -> None:
+        """Make the object; the second function of the same node finds it made.
+
+        Raises:
+            NodeError: if a hand-written class says it failed.
+            Whatever the user's constructor raises.
+        """
+        if self._is_ready:
+            return
+        package = self._package
+        self._target = package.target
+        if package.kind == "class":
+            assert callable(package.target)
+            self._target = package.target(*package.init_args, **package.init_kwargs)
+        elif package.kind == "flow_func" and inspect.isclass(package.target):
+            self._target = package.target()
+            self._init_flow_func(params)
+        self._is_ready = True
+
+    def bound(self, name: str) -> Callable[..., object]:
+        """The callable of a function: the target itself, or a method of it."""
+        found = self._target if self._package.kind == "function" else getattr(self._target, name)
+        if not callable(found):
+            raise UsageError(f"{name!r} of {type(self._target).__name__} is not callable")
+        return found
+
+    def close(self) -> None:
+        """Call the object's own `close`, if it has one and is an instance of a user's class."""
+        closer = getattr(self._target, "close", None) if self._package.kind != "function" else None
+        self._target, self._is_ready = None, False
+        if callable(closer):
+            closer()
+
+    def _init_flow_func(self, params: FuncParams) -> None:
+        starter = getattr(self._target, "init_flow_func", None)
+        if starter is None:
+            return
+        code = starter(MetaParams(params))
+        if code not in (None, SUCCESS):
+            raise NodeError(f"init_flow_func returned {code}", node=params.name, ret_code=int(code))
+
+
+class ValueFunc(FlowFunc):
+    """A function that gets values and returns values.
+
+    Args:
+        instance: Object the function belongs to.
+        method: How to call it.
+        spec: Its ports.
+    """
+
+    def __init__(self, instance: Instance, method: MethodSpec, spec: FuncSpec) -> None:
+        self._instance = instance
+        self._method = method
+        self._spec = spec
+        self._call: Callable[..., object] | None = None
+
+    def init(self, params: FuncParams) -> None:
+        self._instance.init(params)
+        self._call = self._instance.bound(self._method.name)
+
+    def proc(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
+        assert self._call is not None, "init() first"
+        values = [_value(msg) for msg in inputs]
+        result = self._call(values) if self._spec.gather else self._call(*values)
+        if inspect.isgenerator(result):
+            context.open_parts()
+            for item in result:
+                self._send(item, context.send_part)
+        else:
+            self._send(result, context.send)
+
+    def close(self) -> None:
+        self._call = None
+        self._instance.close()
+
+    def _send(self, result: object, send: Callable[[int, object], None]) -> None:
+        for index, item in enumerate(self._split(result)):
+            choice = self._method.choice_output
+            if choice is None or choice(item):
+                send(index, item)
+
+    def _split(self, result: object) -> Sequence[object]:
+        """One value per output."""
+        wanted = len(self._spec.outputs)
+        if wanted == 0:
+            return ()
+        if wanted == 1:
+            return (result,)
+        if not isinstance(result, (tuple, list)) or len(result) != wanted:
+            got = f"{len(result)} values" if isinstance(result, (tuple, list)) else f"a {type(result).__name__}"
+            raise UsageError(
+                f"{self._method.name} returned {got}, expected a tuple of {wanted}",
+                hint="return one value per output, or set num_returns",
+            )
+        return result
+
+
+class MessageFunc(FlowFunc):
+    """A hand-written function that gets a MetaRunContext and messages, and returns a code.
+
+    Args:
+        instance: Object the function belongs to.
+        method: How to call it.
+    """
+
+    def __init__(self, instance: Instance, method: MethodSpec) -> None:
+        self._instance = instance
+        self._method = method
+        self._call: Callable[..., object] | None = None
+
+    def init(self, params: FuncParams) -> None:
+        self._instance.init(params)
+        self._call = self._instance.bound(self._method.name)
+
+    def proc(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
+        assert self._call is not None, "init() first"
+        code = self._call(MetaRunContext(context, inputs), list(inputs))
+        if code not in (None, SUCCESS):
+            raise NodeError(f"{self._method.name} returned code {code}", ret_code=_as_int(code))
+
+    def close(self) -> None:
+        self._call = None
+        self._instance.close()
+
+
+def python_funcs(package: PythonFunc, specs: Sequence[FuncSpec]) -> list[FlowFunc]:
+    """One FlowFunc for each function of a node; they share one object.
+
+    Args:
+        package: What travelled.
+        specs: Ports of the functions, in the order of `package.methods`.
+    """
+    instance = Instance(package)
+    if package.kind == "flow_func":
+        return [MessageFunc(instance, method) for method in package.methods]
+    return [ValueFunc(instance, method, spec) for method, spec in zip(package.methods, specs, strict=True)]
+
+
+def _value(msg: FlowMsg) -> object:
+    if msg.info.ret_code:
+        raise NodeError(f"an input carries code {msg.info.ret_code}", ret_code=msg.info.ret_code)
+    return decode(msg)
+
+
+def _as_int(code: object) -> int:
+    return code if isinstance(code, int) else -1

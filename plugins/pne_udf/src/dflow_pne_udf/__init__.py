@@ -1,0 +1,1 @@
+"""Engine UDF: user functions as nodes."""
