@@ -1,6 +1,21 @@
 """What can be deployed, as data: FlowModel, the kinds of PneModel, ModelRelation, DeployPlan, and the OM file."""
 
+from dflow_core.model.control import (
+    ControlMessage,
+    DeadPart,
+    Failure,
+    Fatal,
+    InstanceDone,
+    InstanceState,
+    LoadFailed,
+    LoadRequest,
+    Ready,
+    Status,
+    StatusRequest,
+    Stop,
+)
 from dflow_core.model.deploy_plan import DeployPlan, InstancePlan, ProcessPlan, QueuePlan, Route
+from dflow_core.model.files import write_atomically
 from dflow_core.model.flow_model import (
     Endpoint,
     FlowModel,
@@ -11,19 +26,53 @@ from dflow_core.model.flow_model import (
     SerializedModel,
     UdfModel,
 )
+from dflow_core.model.om_file import (
+    OmInfo,
+    OmSubmodel,
+    Partition,
+    PartitionType,
+    inspect_om,
+    om_chunks,
+    read_om,
+    write_om,
+)
+from dflow_core.model.packing import pack_submodel, unpack_submodel
 
 __all__ = [
+    "ControlMessage",
+    "DeadPart",
     "DeployPlan",
     "Endpoint",
+    "Failure",
+    "Fatal",
     "FlowModel",
     "GraphModel",
+    "InstanceDone",
     "InstancePlan",
+    "InstanceState",
+    "LoadFailed",
+    "LoadRequest",
     "ModelEndpoints",
     "ModelRelation",
+    "OmInfo",
+    "OmSubmodel",
+    "Partition",
+    "PartitionType",
     "PneModel",
     "ProcessPlan",
     "QueuePlan",
+    "Ready",
     "Route",
     "SerializedModel",
+    "Status",
+    "StatusRequest",
+    "Stop",
     "UdfModel",
+    "inspect_om",
+    "om_chunks",
+    "pack_submodel",
+    "read_om",
+    "unpack_submodel",
+    "write_atomically",
+    "write_om",
 ]

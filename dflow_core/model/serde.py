@@ -1,0 +1,308 @@
+"""Compiled graphs to bytes and back; the only module of this folder that knows protobuf.
+
+For every dataclass there is `serialize_x` and `deserialize_x`. A submodel becomes a `Frame`: a small message, then
+its large bytes as raw sections in this order:
+
+    GraphModel       source, blob, side files in the order the message names them
+    UdfModel         package
+    SerializedModel  data
+
+Equal models give equal bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from dflow_core.errors import ModelFormatError, PackagingError
+from dflow_core.model.flow_model import (
+    Endpoint,
+    FlowModel,
+    GraphModel,
+    ModelEndpoints,
+    ModelRelation,
+    PneModel,
+    SerializedModel,
+    UdfModel,
+)
+from dflow_core.model.frame import Frame
+from dflow_core.proto import model_pb2 as pb
+from dflow_core.types import DataType, FuncSpec, NodeOptions, TensorSpec
+
+T = TypeVar("T")
+
+_INT64 = range(-(1 << 63), 1 << 63)
+_TYPES: Mapping[type[PneModel], str] = {GraphModel: "graph", UdfModel: "udf", SerializedModel: "serialized"}
+_MAX_DEPTH = 16
+
+
+def serialize_submodel(model: PneModel) -> Frame:
+    """A submodel as a message and its raw sections.
+
+    Raises:
+        PackagingError: if it is of a class of its own, or an init parameter cannot travel.
+    """
+    proto = pb.SubmodelDef(
+        model_name=model.name,
+        model_type=_type_name(model),
+        engine=model.engine,
+        inputs=map(_serialize_spec, model.inputs),
+        outputs=map(_serialize_spec, model.outputs),
+        functions=map(_serialize_func, model.functions),
+        options=_serialize_options(model.options),
+    )
+    sections: tuple[bytes, ...]
+    if isinstance(model, GraphModel):
+        names = sorted(model.side_files)
+        proto.graph_part.CopyFrom(
+            pb.GraphPart(
+                framework=model.framework, blob_tag=model.blob_tag, settings=dict(model.settings), side_files=names
+            )
+        )
+        sections = (model.source, model.blob, *(model.side_files[name] for name in names))
+    elif isinstance(model, UdfModel):
+        proto.udf_part.builtin = model.builtin
+        for name, value in model.params.items():
+            proto.udf_part.params[name].CopyFrom(_serialize_value(value, f"{model.name}: init parameter {name!r}"))
+        sections = (model.package,)
+    else:
+        assert isinstance(model, SerializedModel)
+        proto.serialized_part.CopyFrom(pb.SerializedPart(settings=dict(model.settings)))
+        sections = (model.data,)
+    return Frame(_to_bytes(proto), sections)
+
+
+def deserialize_submodel(frame: Frame) -> PneModel:
+    """The inverse of `serialize_submodel`.
+
+    Raises:
+        ModelFormatError: if the frame holds no submodel.
+    """
+    return _guarded("submodel", lambda: _submodel(frame))
+
+
+def serialize_relation(relation: ModelRelation) -> bytes:
+    """How submodels are joined, as a message."""
+    return _to_bytes(_serialize_relation(relation))
+
+
+def deserialize_relation(data: bytes) -> ModelRelation:
+    """The inverse of `serialize_relation`.
+
+    Raises:
+        ModelFormatError: if the bytes are no relation.
+    """
+    return _guarded("relation", lambda: _relation(pb.ModelRelationDef.FromString(data)))
+
+
+def serialize_metadata(model: FlowModel) -> bytes:
+    """Everything of a FlowModel besides its submodels and its graph, as a message; names the submodels in order."""
+    proto = pb.FlowModelDef(
+        model_name=model.name,
+        relation=_serialize_relation(model.relation),
+        submodel=[
+            pb.SubmodelSummary(name=name, type=_type_name(sub), engine=sub.engine)
+            for name, sub in model.submodels.items()
+        ],
+        options=dict(model.options),
+        made_by=dict(model.made_by),
+    )
+    return _to_bytes(proto)
+
+
+def deserialize_metadata(data: bytes) -> tuple[FlowModel, tuple[tuple[str, str, str], ...]]:
+    """The inverse of `serialize_metadata`.
+
+    Returns:
+        A FlowModel without submodels and graph, and (name, type, engine) of each submodel.
+
+    Raises:
+        ModelFormatError: if the bytes are no metadata, or a name appears twice.
+    """
+    return _guarded("metadata", lambda: _metadata(data))
+
+
+def _metadata(data: bytes) -> tuple[FlowModel, tuple[tuple[str, str, str], ...]]:
+    proto = pb.FlowModelDef.FromString(data)
+    summaries = tuple((item.name, item.type, item.engine) for item in proto.submodel)
+    if len({name for name, _, _ in summaries}) != len(summaries):
+        raise ValueError("two submodels of one name")
+    model = FlowModel(
+        proto.model_name, {}, _relation(proto.relation), options=dict(proto.options), made_by=dict(proto.made_by)
+    )
+    return model, summaries
+
+
+def _type_name(model: PneModel) -> str:
+    found = _TYPES.get(type(model))
+    if found is None:
+        raise PackagingError(
+            f"a {type(model).__name__} cannot be saved",
+            node=model.name,
+            hint="an engine gives GraphModel, UdfModel or SerializedModel, and not a class derived from one",
+        )
+    return found
+
+
+def _submodel(frame: Frame) -> PneModel:
+    proto = pb.SubmodelDef.FromString(frame.head)
+    part = proto.WhichOneof("part") or "none"
+    if part != f"{proto.model_type}_part":
+        raise ValueError(f"its type is {proto.model_type!r}, its content {part!r}")
+    extra = len(proto.graph_part.side_files) + 1 if part == "graph_part" else 0
+    if len(frame.sections) != 1 + extra:
+        raise ValueError(f"{1 + extra} sections belong to it, {len(frame.sections)} are there")
+    name, engine = proto.model_name, proto.engine
+    inputs, outputs = tuple(map(_spec, proto.inputs)), tuple(map(_spec, proto.outputs))
+    functions, options = tuple(map(_func, proto.functions)), _options(proto.options)
+    if part == "graph_part":
+        graph = proto.graph_part
+        source, blob, *files = frame.sections
+        return GraphModel(
+            name=name, engine=engine, inputs=inputs, outputs=outputs, functions=functions, options=options,
+            framework=graph.framework, source=source, side_files=dict(zip(graph.side_files, files)), blob=blob,
+            blob_tag=graph.blob_tag, settings=dict(graph.settings),
+        )
+    if part == "udf_part":
+        udf = proto.udf_part
+        return UdfModel(
+            name=name, engine=engine, inputs=inputs, outputs=outputs, functions=functions, options=options,
+            package=frame.sections[0], builtin=udf.builtin,
+            params={key: _value(udf.params[key]) for key in sorted(udf.params)},
+        )
+    return SerializedModel(
+        name=name, engine=engine, inputs=inputs, outputs=outputs, functions=functions, options=options,
+        data=frame.sections[0], settings=dict(proto.serialized_part.settings),
+    )
+
+
+def _serialize_spec(spec: TensorSpec) -> pb.TensorSpec:
+    return pb.TensorSpec(dtype=spec.dtype, has_shape=spec.shape is not None, shape=spec.shape or (), name=spec.name)
+
+
+def _spec(proto: pb.TensorSpec) -> TensorSpec:
+    return TensorSpec(DataType(proto.dtype), tuple(proto.shape) if proto.has_shape else None, proto.name)
+
+
+def _serialize_func(func: FuncSpec) -> pb.FuncSpec:
+    return pb.FuncSpec(
+        name=func.name, inputs=func.inputs, outputs=func.outputs, gather=func.gather, holds_inputs=func.holds_inputs,
+        stream_input=func.stream_input, n_mapping=func.n_mapping,
+    )
+
+
+def _func(proto: pb.FuncSpec) -> FuncSpec:
+    return FuncSpec(
+        proto.name, tuple(proto.inputs), tuple(proto.outputs), proto.gather, proto.holds_inputs, proto.stream_input,
+        proto.n_mapping,
+    )
+
+
+def _serialize_options(options: NodeOptions) -> pb.NodeOptions:
+    return pb.NodeOptions(
+        instances=options.instances, threads=options.threads, env=options.env, call_timeout=options.call_timeout,
+        on_error=options.on_error, restarts=options.restarts, process=options.process,
+    )
+
+
+def _options(proto: pb.NodeOptions) -> NodeOptions:
+    return NodeOptions(
+        proto.instances, proto.threads, proto.env, proto.call_timeout, proto.on_error, proto.restarts, proto.process
+    )
+
+
+def _serialize_value(value: object, what: str, depth: int = 0) -> pb.Value:
+    if isinstance(value, bool):
+        return pb.Value(flag=value)
+    if isinstance(value, DataType):
+        return pb.Value(data_type=int(value))
+    if isinstance(value, int) and value in _INT64:
+        return pb.Value(integer=int(value))
+    if isinstance(value, float):
+        return pb.Value(number=value)
+    if isinstance(value, str):
+        return pb.Value(text=value)
+    if isinstance(value, (list, tuple)) and depth < _MAX_DEPTH:
+        return pb.Value(list=pb.ListValue(items=[_serialize_value(item, what, depth + 1) for item in value]))
+    shown = f"{value!r:.80} ({type(value).__name__})"
+    raise PackagingError(
+        f"{what} cannot be {shown}", hint="use str, bool, int (64 bit), float, DataType, or lists of them"
+    )
+
+
+def _value(proto: pb.Value) -> object:
+    kind = proto.WhichOneof("kind")
+    if kind == "list":
+        return [_value(item) for item in proto.list.items]
+    if kind == "data_type":
+        return DataType(proto.data_type)
+    if kind is None:
+        raise ValueError("an init parameter without a value")
+    found: object = getattr(proto, kind)
+    return found
+
+
+def _serialize_relation(relation: ModelRelation) -> pb.ModelRelationDef:
+    return pb.ModelRelationDef(
+        endpoint=[
+            pb.EndpointDef(name=item.name, depth=item.depth, overflow=item.overflow, dummy=item.dummy)
+            for item in relation.endpoints
+        ],
+        submodel_endpoint_info=[
+            pb.ModelEndpointEntry(key=key, value=_serialize_sides(sides)) for key, sides in relation.submodels.items()
+        ],
+        root_model_endpoint_info=_serialize_sides(relation.root),
+        input_name=relation.input_names,
+        output_name=relation.output_names,
+    )
+
+
+def _relation(proto: pb.ModelRelationDef) -> ModelRelation:
+    entries = proto.submodel_endpoint_info
+    submodels = {entry.key: _sides(entry.value) for entry in entries}
+    relation = ModelRelation(
+        tuple(Endpoint(item.name, item.depth, item.overflow, item.dummy) for item in proto.endpoint),
+        submodels,
+        _sides(proto.root_model_endpoint_info),
+        tuple(proto.input_name),
+        tuple(proto.output_name),
+    )
+    _unique("endpoints", [item.name for item in relation.endpoints])
+    _unique("models", [entry.key for entry in entries])
+    known = {item.name for item in relation.endpoints}
+    for sides in (*submodels.values(), relation.root):
+        unknown = {*sides.inputs, *sides.outputs} - known
+        if unknown:
+            raise ValueError(f"{sides.model_name!r} uses endpoints that are not listed: {sorted(unknown)}")
+    return relation
+
+
+def _unique(what: str, names: Sequence[str]) -> None:
+    if len(set(names)) != len(names):
+        raise ValueError(f"two {what} of one name")
+
+
+def _serialize_sides(sides: ModelEndpoints) -> pb.ModelEndpointInfo:
+    return pb.ModelEndpointInfo(
+        model_name=sides.model_name, input_endpoint_name=sides.inputs, output_endpoint_name=sides.outputs
+    )
+
+
+def _sides(proto: pb.ModelEndpointInfo) -> ModelEndpoints:
+    return ModelEndpoints(proto.model_name, tuple(proto.input_endpoint_name), tuple(proto.output_endpoint_name))
+
+
+def _to_bytes(proto: Message) -> bytes:
+    data: bytes = proto.SerializeToString(deterministic=True)
+    return data
+
+
+def _guarded(what: str, read: Callable[[], T]) -> T:
+    """Runs a reader; whatever broken bytes make it raise becomes a ModelFormatError."""
+    try:
+        return read()
+    except (DecodeError, ValueError, RecursionError) as cause:
+        raise ModelFormatError(f"broken {what}: {cause}") from cause

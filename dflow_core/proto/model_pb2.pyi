@@ -1,0 +1,230 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class TensorSpec(_message.Message):
+    __slots__ = ("dtype", "has_shape", "shape", "name")
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    HAS_SHAPE_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    dtype: int
+    has_shape: bool
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    name: str
+    def __init__(self, dtype: _Optional[int] = ..., has_shape: bool = ..., shape: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ...) -> None: ...
+
+class FuncSpec(_message.Message):
+    __slots__ = ("name", "inputs", "outputs", "gather", "holds_inputs", "stream_input", "n_mapping")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    GATHER_FIELD_NUMBER: _ClassVar[int]
+    HOLDS_INPUTS_FIELD_NUMBER: _ClassVar[int]
+    STREAM_INPUT_FIELD_NUMBER: _ClassVar[int]
+    N_MAPPING_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    inputs: _containers.RepeatedScalarFieldContainer[int]
+    outputs: _containers.RepeatedScalarFieldContainer[int]
+    gather: bool
+    holds_inputs: bool
+    stream_input: bool
+    n_mapping: bool
+    def __init__(self, name: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., outputs: _Optional[_Iterable[int]] = ..., gather: bool = ..., holds_inputs: bool = ..., stream_input: bool = ..., n_mapping: bool = ...) -> None: ...
+
+class NodeOptions(_message.Message):
+    __slots__ = ("instances", "threads", "env", "call_timeout", "on_error", "restarts", "process")
+    INSTANCES_FIELD_NUMBER: _ClassVar[int]
+    THREADS_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
+    CALL_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    ON_ERROR_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_FIELD_NUMBER: _ClassVar[int]
+    instances: int
+    threads: int
+    env: str
+    call_timeout: float
+    on_error: str
+    restarts: int
+    process: str
+    def __init__(self, instances: _Optional[int] = ..., threads: _Optional[int] = ..., env: _Optional[str] = ..., call_timeout: _Optional[float] = ..., on_error: _Optional[str] = ..., restarts: _Optional[int] = ..., process: _Optional[str] = ...) -> None: ...
+
+class ListValue(_message.Message):
+    __slots__ = ("items",)
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[Value]
+    def __init__(self, items: _Optional[_Iterable[_Union[Value, _Mapping]]] = ...) -> None: ...
+
+class Value(_message.Message):
+    __slots__ = ("text", "flag", "integer", "number", "data_type", "list")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    FLAG_FIELD_NUMBER: _ClassVar[int]
+    INTEGER_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    DATA_TYPE_FIELD_NUMBER: _ClassVar[int]
+    LIST_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    flag: bool
+    integer: int
+    number: float
+    data_type: int
+    list: ListValue
+    def __init__(self, text: _Optional[str] = ..., flag: bool = ..., integer: _Optional[int] = ..., number: _Optional[float] = ..., data_type: _Optional[int] = ..., list: _Optional[_Union[ListValue, _Mapping]] = ...) -> None: ...
+
+class GraphPart(_message.Message):
+    __slots__ = ("framework", "blob_tag", "settings", "side_files")
+    class SettingsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    FRAMEWORK_FIELD_NUMBER: _ClassVar[int]
+    BLOB_TAG_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    SIDE_FILES_FIELD_NUMBER: _ClassVar[int]
+    framework: str
+    blob_tag: str
+    settings: _containers.ScalarMap[str, str]
+    side_files: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, framework: _Optional[str] = ..., blob_tag: _Optional[str] = ..., settings: _Optional[_Mapping[str, str]] = ..., side_files: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class UdfPart(_message.Message):
+    __slots__ = ("builtin", "params")
+    class ParamsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: Value
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Value, _Mapping]] = ...) -> None: ...
+    BUILTIN_FIELD_NUMBER: _ClassVar[int]
+    PARAMS_FIELD_NUMBER: _ClassVar[int]
+    builtin: str
+    params: _containers.MessageMap[str, Value]
+    def __init__(self, builtin: _Optional[str] = ..., params: _Optional[_Mapping[str, Value]] = ...) -> None: ...
+
+class SerializedPart(_message.Message):
+    __slots__ = ("settings",)
+    class SettingsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    settings: _containers.ScalarMap[str, str]
+    def __init__(self, settings: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class SubmodelDef(_message.Message):
+    __slots__ = ("model_name", "model_type", "engine", "inputs", "outputs", "functions", "options", "graph_part", "udf_part", "serialized_part")
+    MODEL_NAME_FIELD_NUMBER: _ClassVar[int]
+    MODEL_TYPE_FIELD_NUMBER: _ClassVar[int]
+    ENGINE_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    FUNCTIONS_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_PART_FIELD_NUMBER: _ClassVar[int]
+    UDF_PART_FIELD_NUMBER: _ClassVar[int]
+    SERIALIZED_PART_FIELD_NUMBER: _ClassVar[int]
+    model_name: str
+    model_type: str
+    engine: str
+    inputs: _containers.RepeatedCompositeFieldContainer[TensorSpec]
+    outputs: _containers.RepeatedCompositeFieldContainer[TensorSpec]
+    functions: _containers.RepeatedCompositeFieldContainer[FuncSpec]
+    options: NodeOptions
+    graph_part: GraphPart
+    udf_part: UdfPart
+    serialized_part: SerializedPart
+    def __init__(self, model_name: _Optional[str] = ..., model_type: _Optional[str] = ..., engine: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[TensorSpec, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[TensorSpec, _Mapping]]] = ..., functions: _Optional[_Iterable[_Union[FuncSpec, _Mapping]]] = ..., options: _Optional[_Union[NodeOptions, _Mapping]] = ..., graph_part: _Optional[_Union[GraphPart, _Mapping]] = ..., udf_part: _Optional[_Union[UdfPart, _Mapping]] = ..., serialized_part: _Optional[_Union[SerializedPart, _Mapping]] = ...) -> None: ...
+
+class EndpointDef(_message.Message):
+    __slots__ = ("name", "depth", "overflow", "dummy")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DEPTH_FIELD_NUMBER: _ClassVar[int]
+    OVERFLOW_FIELD_NUMBER: _ClassVar[int]
+    DUMMY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    depth: int
+    overflow: str
+    dummy: bool
+    def __init__(self, name: _Optional[str] = ..., depth: _Optional[int] = ..., overflow: _Optional[str] = ..., dummy: bool = ...) -> None: ...
+
+class ModelEndpointInfo(_message.Message):
+    __slots__ = ("model_name", "input_endpoint_name", "output_endpoint_name")
+    MODEL_NAME_FIELD_NUMBER: _ClassVar[int]
+    INPUT_ENDPOINT_NAME_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_ENDPOINT_NAME_FIELD_NUMBER: _ClassVar[int]
+    model_name: str
+    input_endpoint_name: _containers.RepeatedScalarFieldContainer[str]
+    output_endpoint_name: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, model_name: _Optional[str] = ..., input_endpoint_name: _Optional[_Iterable[str]] = ..., output_endpoint_name: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ModelEndpointEntry(_message.Message):
+    __slots__ = ("key", "value")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    value: ModelEndpointInfo
+    def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[ModelEndpointInfo, _Mapping]] = ...) -> None: ...
+
+class ModelRelationDef(_message.Message):
+    __slots__ = ("endpoint", "submodel_endpoint_info", "root_model_endpoint_info", "input_name", "output_name")
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    SUBMODEL_ENDPOINT_INFO_FIELD_NUMBER: _ClassVar[int]
+    ROOT_MODEL_ENDPOINT_INFO_FIELD_NUMBER: _ClassVar[int]
+    INPUT_NAME_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_NAME_FIELD_NUMBER: _ClassVar[int]
+    endpoint: _containers.RepeatedCompositeFieldContainer[EndpointDef]
+    submodel_endpoint_info: _containers.RepeatedCompositeFieldContainer[ModelEndpointEntry]
+    root_model_endpoint_info: ModelEndpointInfo
+    input_name: _containers.RepeatedScalarFieldContainer[str]
+    output_name: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, endpoint: _Optional[_Iterable[_Union[EndpointDef, _Mapping]]] = ..., submodel_endpoint_info: _Optional[_Iterable[_Union[ModelEndpointEntry, _Mapping]]] = ..., root_model_endpoint_info: _Optional[_Union[ModelEndpointInfo, _Mapping]] = ..., input_name: _Optional[_Iterable[str]] = ..., output_name: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SubmodelSummary(_message.Message):
+    __slots__ = ("name", "type", "engine")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    ENGINE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    type: str
+    engine: str
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., engine: _Optional[str] = ...) -> None: ...
+
+class FlowModelDef(_message.Message):
+    __slots__ = ("model_name", "relation", "submodel", "options", "made_by")
+    class OptionsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class MadeByEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    MODEL_NAME_FIELD_NUMBER: _ClassVar[int]
+    RELATION_FIELD_NUMBER: _ClassVar[int]
+    SUBMODEL_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    MADE_BY_FIELD_NUMBER: _ClassVar[int]
+    model_name: str
+    relation: ModelRelationDef
+    submodel: _containers.RepeatedCompositeFieldContainer[SubmodelSummary]
+    options: _containers.ScalarMap[str, str]
+    made_by: _containers.ScalarMap[str, str]
+    def __init__(self, model_name: _Optional[str] = ..., relation: _Optional[_Union[ModelRelationDef, _Mapping]] = ..., submodel: _Optional[_Iterable[_Union[SubmodelSummary, _Mapping]]] = ..., options: _Optional[_Mapping[str, str]] = ..., made_by: _Optional[_Mapping[str, str]] = ...) -> None: ...

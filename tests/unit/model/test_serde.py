@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dflow_core.errors import ModelFormatError, PackagingError
+from dflow_core.model import Endpoint, ModelEndpoints, ModelRelation, PneModel, SerializedModel, UdfModel
+from dflow_core.model.frame import Frame
+from dflow_core.model.packing import pack_submodel, unpack_submodel
+from dflow_core.model.serde import (
+    deserialize_metadata,
+    deserialize_relation,
+    deserialize_submodel,
+    serialize_metadata,
+    serialize_relation,
+    serialize_submodel,
+)
+from dflow_core.proto import model_pb2 as pb
+from dflow_core.types import DataType
+
+SCALARS = st.one_of(
+    st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.text(max_size=20),
+    st.sampled_from(DataType),
+)
+def packed(model: PneModel) -> bytes:
+    return b"".join(pack_submodel(model))
+
+
+
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=4), max_leaves=10)
+
+
+def test_every_kind_of_submodel_survives_the_round_trip(flow_model):
+    for model in flow_model.submodels.values():
+        assert deserialize_submodel(serialize_submodel(model)) == model
+        data = packed(model)
+        assert unpack_submodel(data) == unpack_submodel(memoryview(data)) == model
+
+
+def test_large_bytes_are_sections_and_not_in_the_message(graph_model):
+    """A protobuf message ends at 2 GiB; a model file need not."""
+    frame = serialize_submodel(graph_model)
+    assert frame.sections == (graph_model.source, b"\0\1", b"weights", b"")
+    assert frame.sections[0] is graph_model.source
+    assert graph_model.source not in frame.head
+
+
+def test_equal_models_give_equal_bytes_whatever_the_order_of_their_mappings(graph_model, udf_model):
+    def turned(mapping):
+        return dict(reversed(list(mapping.items())))
+
+    other = dataclasses.replace(graph_model, side_files=turned(graph_model.side_files))
+    assert packed(other) == packed(graph_model)
+    other = dataclasses.replace(udf_model, params=turned(udf_model.params))
+    assert packed(other) == packed(udf_model)
+
+
+@given(st.dictionaries(st.text(max_size=10), VALUES, max_size=5))
+def test_init_parameters_keep_value_and_type(params):
+    model = UdfModel(name="n", engine="UDF", params=params)
+    found = unpack_submodel(packed(model))
+    assert isinstance(found, UdfModel)
+    assert repr(found.params) == repr({key: params[key] for key in sorted(params)})
+
+
+def test_special_floats_travel():
+    model = UdfModel(name="n", engine="UDF", params={"a": math.inf, "b": math.nan})
+    found = unpack_submodel(packed(model)).params
+    assert found["a"] == math.inf and math.isnan(found["b"])
+
+
+@pytest.mark.parametrize("value", [None, b"x", 2**63, {"a": 1}, [object()]])
+def test_a_parameter_that_cannot_travel_is_named(value):
+    model = UdfModel(name="n", engine="UDF", params={"bad": value})
+    with pytest.raises(PackagingError, match="n: init parameter 'bad' cannot be"):
+        serialize_submodel(model)
+
+
+def test_lists_nested_without_end_are_refused():
+    value: list[object] = []
+    value.append(value)
+    with pytest.raises(PackagingError, match="bad"):
+        serialize_submodel(UdfModel(name="n", engine="UDF", params={"bad": value}))
+
+
+def test_a_model_of_a_class_of_its_own_is_refused():
+    class Mine(SerializedModel):
+        pass
+
+    for model in (PneModel(name="n", engine="X"), Mine(name="n", engine="X", data=b"")):
+        with pytest.raises(PackagingError, match="cannot be saved"):
+            serialize_submodel(model)
+
+
+def test_the_relation_survives_the_round_trip(flow_model):
+    relation = deserialize_relation(serialize_relation(flow_model.relation))
+    assert relation == flow_model.relation
+    assert list(relation.submodels) == list(flow_model.relation.submodels)
+
+
+def test_field_numbers_of_the_relation_are_upstreams(flow_model):
+    numbers = {field.name: field.number for field in pb.ModelRelationDef.DESCRIPTOR.fields}
+    assert numbers["endpoint"] == 5
+    assert numbers["submodel_endpoint_info"] == 6
+    assert numbers["root_model_endpoint_info"] == 7
+    assert [field.number for field in pb.SubmodelDef.DESCRIPTOR.fields if field.number < 100] == [1, 2]
+
+
+def test_metadata_names_the_submodels_in_order(flow_model):
+    model, summaries = deserialize_metadata(serialize_metadata(flow_model))
+    assert model == dataclasses.replace(flow_model, submodels={}, graph=b"")
+    assert summaries == (("outer/join", "udf", "UDF"), ("detect", "graph", "CPU"), ("else", "serialized", "X"))
+
+
+def broken_relation(**changes: object) -> bytes:
+    sides = ModelEndpoints("m", ("a",), ())
+    relation = ModelRelation((Endpoint("a"),), {"m": sides}, ModelEndpoints("g", ("a",), ()))
+    return serialize_relation(dataclasses.replace(relation, **changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"endpoints": (Endpoint("a"), Endpoint("a"))}, "two endpoints of one name"),
+        ({"endpoints": ()}, "endpoints that are not listed"),
+        ({"root": ModelEndpoints("g", ("b",), ())}, r"\['b'\]"),
+    ],
+)
+def test_a_relation_that_does_not_hold_together_is_refused(changes, text):
+    with pytest.raises(ModelFormatError, match=text):
+        deserialize_relation(broken_relation(**changes))
+
+
+def test_a_submodel_with_the_wrong_number_of_sections_is_refused(graph_model):
+    frame = serialize_submodel(graph_model)
+    with pytest.raises(ModelFormatError, match="4 sections belong to it, 3 are there"):
+        deserialize_submodel(Frame(frame.head, frame.sections[:3]))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        pb.SubmodelDef(model_name="n").SerializeToString(),
+        pb.SubmodelDef(model_type="graph", udf_part=pb.UdfPart()).SerializeToString(),
+        pb.SubmodelDef(
+            model_type="udf", udf_part=pb.UdfPart(), inputs=[pb.TensorSpec(dtype=99)]
+        ).SerializeToString(),
+        pb.SubmodelDef(model_type="udf", udf_part=pb.UdfPart(params={"a": pb.Value()})).SerializeToString(),
+        b"\xff" * 20,
+        b"\x0a\x02\xff\xff",
+    ],
+)
+def test_a_message_that_is_no_submodel_is_refused(head):
+    with pytest.raises(ModelFormatError, match="broken submodel"):
+        deserialize_submodel(Frame(head, (b"",)))
+
+
+@given(st.binary(max_size=120))
+def test_any_message_is_read_or_refused(data):
+    for read in (deserialize_metadata, deserialize_relation, lambda head: deserialize_submodel(Frame(head, (b"",)))):
+        try:
+            read(data)
+        except ModelFormatError as error:
+            assert "broken" in str(error)
