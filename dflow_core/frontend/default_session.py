@@ -1,0 +1,97 @@
+"""The session that graphs run in when none is named: `df.init` and `df.finalize`.
+
+This is the one thing in the core that belongs to the whole process, because `with df.FlowGraph(...)` names no session.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dflow_core.errors import ClosedError, UsageError
+from dflow_core.types import Array
+
+if TYPE_CHECKING:
+    from dflow_core.session import DFlowSession
+
+
+class DefaultSession:
+    """Holder of the process's default session; made when first needed."""
+
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+    _session: ClassVar[DFlowSession | None] = None
+    _pid: ClassVar[int] = 0
+
+    @classmethod
+    def get(cls, options: Mapping[str, str] | None = None) -> DFlowSession:
+        """The default session, made with `options` if there is none yet.
+
+        Raises:
+            ClosedError: in a process forked after dflow was used; its processes belong to the parent.
+        """
+        with cls._lock:
+            if cls._session is not None and cls._pid != os.getpid():
+                raise ClosedError(
+                    "this process was forked after dflow had been used",
+                    hint="start processes before dflow, or with the spawn method",
+                )
+            if cls._session is None:
+                from dflow_core.session import DFlowSession
+
+                cls._session = DFlowSession(options)
+                cls._pid = os.getpid()
+                atexit.register(cls.drop)
+            elif options:
+                raise UsageError("dflow is initialised already", hint="call df.finalize() before df.init(...)")
+            return cls._session
+
+    @classmethod
+    def drop(cls) -> None:
+        """Close the default session and everything in it. Idempotent."""
+        with cls._lock:
+            session, cls._session = cls._session, None
+        if session is not None and cls._pid == os.getpid():
+            atexit.unregister(cls.drop)
+            session.close()
+
+
+def init(options: Mapping[str, str] | None = None) -> None:
+    """Set options for every graph that names no session; not needed otherwise.
+
+    Args:
+        options: Option names and values; `dflow config show` lists them.
+
+    Raises:
+        OptionError: for an unknown option, with the nearest known one.
+        UsageError: if dflow is initialised already.
+    """
+    DefaultSession.get(options or {})
+
+
+def finalize() -> None:
+    """End every graph and process of the default session. Idempotent; also done when Python ends."""
+    DefaultSession.drop()
+
+
+def alloc_tensor(shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
+    """An uninitialised array to fill and feed.
+
+    If one graph of the default session runs, the array lies in its shared memory and is fed without a copy;
+    otherwise it is an ordinary array. With several graphs running, use `graph.alloc_tensor`.
+
+    Args:
+        shape: Dimensions.
+        dtype: Any dtype a tensor can have, strings excepted.
+    """
+    from dflow_core.message import HeapBlock
+    from dflow_core.message import alloc_tensor as alloc_in
+
+    running = DefaultSession.get().running
+    alloc = running[0].alloc if len(running) == 1 else HeapBlock
+    return alloc_in(shape, np.dtype(dtype), alloc)

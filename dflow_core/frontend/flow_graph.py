@@ -1,0 +1,303 @@
+"""FlowGraph as users meet it: a graph that compiles itself, runs, and cleans up after itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dflow_core import graph as data
+from dflow_core.errors import ClosedError, DflowError, DroppedError, UsageError
+from dflow_core.frontend.default_session import DefaultSession
+from dflow_core.frontend.values import bind_inputs, check_values, output_indexes, to_values
+from dflow_core.types import Array
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from dflow_core.executor import Counters, FeedInfo, Outcome
+    from dflow_core.session import DFlowSession, RunningGraph
+
+_T = TypeVar("_T")
+_ASYNC_THREADS = 64
+MODES = ("process", "inline")
+
+
+class FlowGraph(data.FlowGraph):
+    """A graph of nodes that can be run.
+
+    Use it as a context manager: entering compiles and starts it, leaving ends every process it started.
+
+    Args:
+        outputs: What the graph gives, in the order it is returned.
+        options: Graph options (`dflow config show` lists them).
+        name: Name of the graph.
+        mode: `process` runs every node in a process of its own; `inline` runs all in the caller's thread.
+        session: Session to run in; the default one if not given.
+    """
+
+    def __init__(
+        self, outputs: Sequence[data.FlowOutput] | data.FlowOutput, options: Mapping[str, str] | None = None,
+        name: str | None = None, *, mode: str = "process", session: DFlowSession | None = None,
+    ) -> None:
+        super().__init__(outputs, options, name)
+        if mode not in MODES:
+            raise UsageError(f"unknown mode {mode!r}", hint=f"use one of {', '.join(MODES)}")
+        self.mode = mode
+        self._session = session
+        self._running: RunningGraph | None = None
+        self._was_closed = False
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> FlowGraph:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Compile the graph and start its processes.
+
+        Raises:
+            GraphError: with every fault of the graph.
+            CompileError, PluginError, StartupError: whatever stops it, with the cause.
+        """
+        if self._running is not None:
+            raise UsageError(f"graph {self.name!r} is running already")
+        session = self._session or DefaultSession.get()
+        self._running = session.run(self, mode=self.mode)
+        self._was_closed = False
+
+    def close(self) -> None:
+        """End every process of the graph and free its memory. Idempotent."""
+        running, self._running = self._running, None
+        pool, self._pool = self._pool, None
+        if running is not None:
+            self._was_closed = True
+            running.close()
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def running(self) -> RunningGraph:
+        """The running graph: its model, plan, status and counters.
+
+        Raises:
+            ClosedError: if the graph does not run.
+        """
+        if self._running is None:
+            state = "was closed" if self._was_closed else "is not running"
+            raise ClosedError(f"graph {self.name!r} {state}", hint="use it inside `with graph:`")
+        return self._running
+
+    @property
+    def counters(self) -> Counters:
+        """Totals: fed = delivered + failed + dropped + in flight."""
+        return self.running.client.counters
+
+    def __call__(self, *args: object, timeout: float | None = None, copy: bool = False, **named: object) -> object:
+        """Feed one transaction and wait for its result.
+
+        Args:
+            args: One value per input, in the order of `input_names`.
+            timeout: Seconds; None is the option `fetch_timeout`.
+            copy: Whether to give writable copies instead of read-only views of shared memory.
+            named: Values by input name instead.
+
+        Returns:
+            The value of the only output, or a tuple with one value per output; a list of those where nodes made
+            several results of it.
+
+        Raises:
+            NodeError, InstanceLostError, ...: what ended the transaction.
+            DroppedError: no node sent anything for it.
+            WaitTimeoutError: nothing came within the limit.
+        """
+        values = self._bind(args, named)
+        try:
+            outcomes = self.running.client.call(values, timeout=self._limit(timeout, "fetch_timeout"))
+        except DflowError as error:
+            raise self._with_cause(error) from self._cause(error)
+        results = [to_values(outcome, None, copy) for outcome in outcomes]
+        return results[0] if len(results) == 1 else results
+
+    def map(
+        self, items: Iterable[object], *, ordered: bool = True, in_flight: int | None = None,
+        progress: bool | Callable[[int], None] = False, timeout: float | None = None, errors: str = "raise",
+        copy: bool = False,
+    ) -> Iterator[object]:
+        """Stream items through the graph, with back-pressure.
+
+        Args:
+            items: One item per transaction: the value for a graph with one input, else a tuple or a mapping.
+            ordered: Whether results come in the order of the items; else as they are ready.
+            in_flight: Transactions under way at once.
+            progress: True shows a progress bar; a function is called with the number of finished items.
+            timeout: Seconds without any progress after which to give up.
+            errors: `raise` raises a transaction's error at its turn; `return` yields the exception instead.
+            copy: Whether to give writable copies.
+
+        Yields:
+            What calling the graph with the item would have returned; items dropped by the graph yield nothing.
+        """
+        from dflow_core.frontend.progress import counting
+
+        if errors not in ("raise", "return"):
+            raise UsageError(f"errors={errors!r}: use 'raise' or 'return'")
+        running = self.running
+        window = in_flight or running.default_in_flight
+        with counting(items, progress, self.name) as (source, tick):
+            bound = (self._bind_item(item) for item in source)
+            outcomes = running.client.stream(
+                bound, in_flight=window, ordered=ordered, timeout=self._limit(timeout, "fetch_timeout"), on_end=tick
+            )
+            for outcome in outcomes:
+                if outcome.error is None:
+                    yield to_values(outcome, None, copy)
+                elif errors == "return":
+                    yield outcome.error
+                else:
+                    raise self._with_cause(outcome.error) from self._cause(outcome.error)
+
+    def feed(
+        self, values: Mapping[data.FlowData | str, object] | None = None, *, info: FeedInfo | None = None,
+        timeout: float | None = None, partial: bool = False,
+    ) -> int:
+        """Feed one transaction without waiting for its result.
+
+        Args:
+            values: Values by input (FlowData or name). Empty or None with the EOS flag in `info` sends an end of
+                sequence to every input.
+            info: Times, flags, transaction id and user data to send along.
+            timeout: Seconds to wait for room; None is the option `feed_timeout`.
+            partial: Whether inputs may be left out; the parts meet by transaction id.
+
+        Returns:
+            The transaction id.
+
+        Raises:
+            QueueFullError: no room within the limit; nothing was fed.
+        """
+        if not values:
+            if info is None or not info.flow_flags & 1:
+                raise UsageError("nothing to feed", hint="an empty feed is an end of sequence: set Flag.EOS in info")
+            bound: dict[int, object] = dict.fromkeys(range(len(self.inputs)))
+        else:
+            bound = bind_inputs(self, (), values, partial=partial)
+            check_values(self, bound, self.running.input_specs)
+        return self.running.client.feed(bound, info=info, timeout=self._limit(timeout, "feed_timeout"))
+
+    def fetch(
+        self, outputs: Sequence[data.FlowOutput | str | int] | None = None, *, timeout: float | None = None,
+        copy: bool = False, with_info: bool = False,
+    ) -> object:
+        """The next result of what was fed with `feed`.
+
+        Args:
+            outputs: Outputs to return, in this order; None is all. A result is taken whole: outputs left out are let go.
+            timeout: Seconds; None is the option `fetch_timeout`.
+            copy: Whether to give writable copies.
+            with_info: Whether to return `(value, FeedInfo)`.
+
+        Raises:
+            WaitTimeoutError: none came within the limit.
+            DroppedError, NodeError, ...: what ended the transaction whose turn it is.
+        """
+        from dflow_core.executor import FeedInfo
+
+        chosen = output_indexes(self, outputs)
+        outcome = self.running.client.fetch(self._limit(timeout, "fetch_timeout"))
+        if outcome.error is not None:
+            raise self._with_cause(outcome.error) from self._cause(outcome.error)
+        value = to_values(outcome, chosen, copy)
+        if not with_info:
+            return value
+        first = next(msg for msg in outcome.messages if msg is not None)
+        return value, FeedInfo.of(first.info)
+
+    async def acall(self, *args: object, timeout: float | None = None, copy: bool = False, **named: object) -> object:
+        """`graph(...)` without blocking the event loop."""
+        return await self._in_thread(lambda: self(*args, timeout=timeout, copy=copy, **named))
+
+    async def afeed(
+        self, values: Mapping[data.FlowData | str, object] | None = None, *, info: FeedInfo | None = None,
+        timeout: float | None = None, partial: bool = False,
+    ) -> int:
+        """`feed` without blocking the event loop."""
+        return await self._in_thread(lambda: self.feed(values, info=info, timeout=timeout, partial=partial))
+
+    async def afetch(
+        self, outputs: Sequence[data.FlowOutput | str | int] | None = None, *, timeout: float | None = None,
+        copy: bool = False, with_info: bool = False,
+    ) -> object:
+        """`fetch` without blocking the event loop."""
+        return await self._in_thread(lambda: self.fetch(outputs, timeout=timeout, copy=copy, with_info=with_info))
+
+    async def amap(
+        self, items: Iterable[object], *, ordered: bool = True, in_flight: int | None = None,
+        timeout: float | None = None, errors: str = "raise", copy: bool = False,
+    ) -> AsyncIterator[object]:
+        """`map` without blocking the event loop."""
+        results = self.map(
+            items, ordered=ordered, in_flight=in_flight, timeout=timeout, errors=errors, copy=copy
+        )
+        nothing = object()
+        try:
+            while (result := await self._in_thread(lambda: next(results, nothing))) is not nothing:
+                yield result
+        finally:
+            closer = getattr(results, "close", None)
+            if closer is not None:
+                await self._in_thread(closer)
+
+    def alloc_tensor(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
+        """An uninitialised array in the graph's shared memory: fill it, feed it, and it goes without a copy.
+
+        It is handed over when fed, and read-only from then on.
+        """
+        from dflow_core.message import alloc_tensor
+
+        return alloc_tensor(shape, np.dtype(dtype), self.running.alloc)
+
+    def _bind(self, args: Sequence[object], named: Mapping[str, object]) -> dict[int, object]:
+        bound = bind_inputs(self, args, named)
+        check_values(self, bound, self.running.input_specs)
+        return bound
+
+    def _bind_item(self, item: object) -> dict[int, object]:
+        if len(self.inputs) == 1:
+            return self._bind((item,), {})
+        if isinstance(item, Mapping):
+            return self._bind((), item)
+        if isinstance(item, (tuple, list)):
+            return self._bind(item, {})
+        raise UsageError(
+            f"graph {self.name!r} has {len(self.inputs)} inputs, so an item must be a tuple or a mapping, "
+            f"not a {type(item).__name__}"
+        )
+
+    def _limit(self, timeout: float | None, option: str) -> float | None:
+        return self.running.limit(option) if timeout is None else timeout
+
+    def _cause(self, error: DflowError) -> BaseException | None:
+        """The user's own exception, where the node ran in this thread (inline mode)."""
+        return self.running.local_cause(error.node) if error.node else error.__cause__
+
+    def _with_cause(self, error: DflowError) -> DflowError:
+        if isinstance(error, DroppedError) and error.hint is None:
+            error.hint = "a node returned nothing for it (choice_output, an empty generator, or a batch took it)"
+        return error
+
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        import asyncio
+        from concurrent.futures import ThreadPoolExecutor
+
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(_ASYNC_THREADS, thread_name_prefix=f"dflow-{self.name}")
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)

@@ -1,0 +1,139 @@
+"""What the caller gives and gets: values bound to inputs and checked, results made of messages."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dflow_core.errors import TensorError, UsageError
+from dflow_core.executor import Outcome
+from dflow_core.graph import FlowData, FlowGraph, FlowOutput
+from dflow_core.message import FlowMsg, decode
+from dflow_core.types import Tensor, TensorSpec, data_type_of
+
+
+def bind_inputs(
+    graph: FlowGraph, args: Sequence[object], named: Mapping[FlowData | str, object] | Mapping[str, object],
+    *, partial: bool = False,
+) -> dict[int, object]:
+    """Values by input index.
+
+    Raises:
+        UsageError: for an unknown input (with near names), one given twice, or one left out.
+    """
+    names = list(graph.input_names)
+    if len(args) > len(names):
+        raise UsageError(f"graph {graph.name!r} has {len(names)} inputs ({', '.join(names)}), got {len(args)} values")
+    bound: dict[int, object] = dict(enumerate(args))
+    for key, value in named.items():
+        index = _input_index(graph, names, key)
+        if index in bound:
+            raise UsageError(f"input {names[index]!r} of graph {graph.name!r} was given twice")
+        bound[index] = value
+    missing = [name for index, name in enumerate(names) if index not in bound]
+    if missing and not partial:
+        raise UsageError(
+            f"graph {graph.name!r} misses a value for input {', '.join(map(repr, missing))}",
+            hint="feed all inputs, or use feed(..., partial=True)",
+        )
+    return bound
+
+
+def _input_index(graph: FlowGraph, names: Sequence[str], key: FlowData | str) -> int:
+    if isinstance(key, FlowData):
+        for index, known in enumerate(graph.inputs):
+            if known is key:
+                return index
+        raise UsageError(f"FlowData {key.name!r} is not an input of graph {graph.name!r}: it has {', '.join(names)}")
+    if key in names:
+        return names.index(key)
+    near = difflib.get_close_matches(str(key), names, n=3)
+    hint = f"did you mean {', '.join(near)}?" if near else f"its inputs are {', '.join(names)}"
+    raise UsageError(f"graph {graph.name!r} has no input {key!r}", hint=hint)
+
+
+def check_values(graph: FlowGraph, bound: Mapping[int, object], specs: Sequence[Sequence[TensorSpec]]) -> None:
+    """Check fed values against the schema of their input and against the models that read it.
+
+    Args:
+        graph: For names.
+        bound: Values by input index; None is a null message and fits everywhere.
+        specs: What the models behind each input take.
+
+    Raises:
+        TensorError: at the first value that cannot fit.
+    """
+    for index, value in bound.items():
+        schema = graph.inputs[index].schema
+        wanted = [*([schema] if schema is not None else []), *specs[index]]
+        if value is None or not wanted:
+            continue
+        name = graph.input_names[index]
+        if isinstance(value, Tensor):
+            dtype, shape = value.dtype or data_type_of(value.data.dtype), value.data.shape
+        elif isinstance(value, (np.ndarray, np.generic)):
+            dtype, shape = data_type_of(value.dtype), value.shape
+        else:
+            raise TensorError(
+                f"input {name!r} takes a tensor {wanted[0]}, got a {type(value).__name__}",
+                hint="feed a numpy array",
+            )
+        for spec in wanted:
+            problem = spec.mismatch(dtype, shape)
+            if problem is not None:
+                raise TensorError(f"input {name!r}: {problem}", hint=_conversion_hint(spec, problem))
+
+
+def _conversion_hint(spec: TensorSpec, problem: str) -> str | None:
+    if "dtype" not in problem:
+        return None
+    return f"convert it with .astype(np.{_NUMPY_NAMES.get(spec.dtype.name, spec.dtype.name.lower())})"
+
+
+_NUMPY_NAMES = {"FLOAT": "float32", "DOUBLE": "float64", "BOOL": "bool_"}
+
+
+def output_indexes(graph: FlowGraph, wanted: Sequence[FlowOutput | str | int] | None) -> list[int] | None:
+    """Indexes of the outputs a caller wants; None is all.
+
+    Raises:
+        UsageError: for an unknown output (with near names) or one asked for twice.
+    """
+    if wanted is None:
+        return None
+    names = list(graph.output_names)
+    indexes = [_output_index(graph, names, key) for key in wanted]
+    if len(set(indexes)) != len(indexes):
+        raise UsageError("an output was asked for twice")
+    return indexes
+
+
+def _output_index(graph: FlowGraph, names: Sequence[str], key: FlowOutput | str | int) -> int:
+    if isinstance(key, FlowOutput):
+        for index, known in enumerate(graph.outputs):
+            if known.node is key.node and known.index == key.index:
+                return index
+    elif isinstance(key, int):
+        if 0 <= key < len(names):
+            return key
+    elif key in names:
+        return names.index(key)
+    near = difflib.get_close_matches(str(key), names, n=3)
+    hint = f"did you mean {', '.join(near)}?" if near else f"its outputs are {', '.join(names)}"
+    raise UsageError(f"graph {graph.name!r} has no output {key!r}", hint=hint)
+
+
+def to_values(outcome: Outcome, chosen: Sequence[int] | None, copy: bool) -> object:
+    """What a result is to the caller: one value, or a tuple with one per output; None where one was skipped."""
+    messages = outcome.messages if chosen is None else [outcome.messages[index] for index in chosen]
+    values = tuple(_value(msg, copy) for msg in messages)
+    return values[0] if len(values) == 1 else values
+
+
+def _value(msg: FlowMsg | None, copy: bool) -> object:
+    if msg is None:
+        return None
+    value = decode(msg)
+    return value.copy() if copy and isinstance(value, np.ndarray) else value
