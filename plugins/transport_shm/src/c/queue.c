@@ -4,6 +4,9 @@
 
 #include "layout.h"
 
+enum { YIELD_TOO_LONG = 300000, YIELD_LEAST = 50000000 };
+static const int64_t YIELD_MOST = 5000000000;
+
 static uint64_t level(struct queue *q) { return get64(&q->tail) - get64(&q->head); }
 
 static void note_cpu(_Atomic int32_t *where) {
@@ -103,9 +106,8 @@ static int blocked(struct queue *q, int put) {
     return put ? level(q) >= q->depth : level(q) == 0;
 }
 
-/* Look again for a while, as long as the other end was last seen on another CPU. */
-static void spin(struct dshm *h, struct queue *q, int put, int64_t start) {
-    _Atomic int32_t *other = put ? &q->get_cpu : &q->put_cpu;
+/* The other end was last seen on another CPU: look again for a while. */
+static void spin(struct dshm *h, struct queue *q, int put, _Atomic int32_t *other, int64_t start) {
     int64_t until = start + (int64_t)h->hd->spin_ns;
     while (blocked(q, put) && atomic_load_explicit(other, memory_order_relaxed) != sched_getcpu()) {
         for (int i = 0; i < 16; i++) cpu_relax();
@@ -113,12 +115,33 @@ static void spin(struct dshm *h, struct queue *q, int put, int64_t start) {
     }
 }
 
+/* The other end shares our CPU: let it run until it has filled (or emptied) the queue, instead of being woken for
+ * every message. Beside a process that never sleeps this would cost its whole time slice; then we soon stop it. */
+static void yield(struct dshm *h, int64_t start) {
+    if (start < atomic_load_explicit(&h->no_yield_until, memory_order_relaxed)) return;
+    sched_yield();
+    int64_t now = now_ns(), penalty = atomic_load_explicit(&h->yield_penalty, memory_order_relaxed);
+    if (now - start > YIELD_TOO_LONG) {
+        penalty = penalty * 2 < YIELD_MOST ? penalty * 2 + YIELD_LEAST : YIELD_MOST;
+        atomic_store_explicit(&h->no_yield_until, now + penalty, memory_order_relaxed);
+    } else if (penalty) {
+        penalty -= penalty / 64 + 1;
+    }
+    atomic_store_explicit(&h->yield_penalty, penalty, memory_order_relaxed);
+}
+
+static void linger(struct dshm *h, struct queue *q, int put, int64_t start) {
+    _Atomic int32_t *other = put ? &q->get_cpu : &q->put_cpu;
+    if (atomic_load_explicit(other, memory_order_relaxed) == sched_getcpu()) yield(h, start);
+    else if (h->hd->spin_ns) spin(h, q, put, other, start);
+}
+
 /* Put or get, asleep in between until `wait_ns` have passed. */
 static int64_t move(struct dshm *h, uint32_t queue, int64_t key, int put, int64_t wait_ns) {
     struct queue *q = h->queues + queue;
     struct wakes w = {0, {0}};
     int64_t until = 0, result;
-    int bell = -1, spun = h->hd->spin_ns == 0;
+    int bell = -1, lingered = 0;
     for (;;) {
         if (dshm_lock(h)) return DSHM_E_BROKEN;
         uint64_t *mask = put ? writers_of(h, queue) : readers_of(h, queue), *sum = put ? &q->writers : &q->readers;
@@ -132,13 +155,12 @@ static int64_t move(struct dshm *h, uint32_t queue, int64_t key, int put, int64_
         int64_t now = now_ns();
         if (!until) until = now + wait_ns;
         if (now >= until) break;
-        if (!spun) {
+        if (!lingered) {
             dshm_unlock(h);
-            spin(h, q, put, now);
-            spun = 1;
+            linger(h, q, put, now);
+            lingered = 1;
             continue;
         }
-        spun = h->hd->spin_ns == 0;
         bell = bell_take(h, 0);
         if (bell < 0) {
             result = bell;
