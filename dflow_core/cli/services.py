@@ -1,0 +1,55 @@
+"""What commands use of the rest of dflow, given to them as functions so that tests can give others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dflow_core.plugins import PluginRegistry
+    from dflow_core.session import DFlowSession
+
+
+def load_registry() -> PluginRegistry:
+    """Every plugin of this Python environment."""
+    from dflow_core import builtin
+    from dflow_core.plugins import load_plugins
+
+    return load_plugins(builtin=(builtin,))
+
+
+def open_session(options: Mapping[str, str]) -> DFlowSession:
+    """A session with these options; close it."""
+    from dflow_core.session import DFlowSession
+
+    return DFlowSession(options)
+
+
+def run_trial() -> None:
+    """Run a graph of one Python function in a process of its own, cold."""
+    from dflow_core.frontend import FlowData, FlowGraph, pyflow
+
+    @pyflow
+    def negate(value):  # type: ignore[no-untyped-def]
+        return -value
+
+    data = FlowData("x")
+    with FlowGraph([negate.fnode()(data)], {"cache": "0"}, name="doctor") as graph:
+        if graph(1) != -1:
+            raise RuntimeError("the graph gave a wrong result")
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What commands use of the rest of dflow.
+
+    Args:
+        registry: Gives the plugins.
+        session: Gives a session for options.
+        trial: Runs a small graph in a process, to see whether that works here.
+    """
+
+    registry: Callable[[], PluginRegistry] = load_registry
+    session: Callable[[Mapping[str, str]], DFlowSession] = open_session
+    trial: Callable[[], None] = run_trial
