@@ -2,4 +2,4 @@
 
 from setuptools import setup
 
-setup(cffi_modules=["src/dflow_transport_shm/_bindings/build.py:ffi"])
+setup(cffi_modules=["src/dflow_transport_shm/bindings/build.py:ffi"])

@@ -95,7 +95,7 @@ static void plan(struct header *hd) {
     uint64_t at = sizeof *hd, page = 1ull << hd->gran_shift, pages;
     hd->max_order = 0;
     while ((page << hd->max_order) < hd->limit) hd->max_order++;
-    hd->max_order++; /* room for blocks that do not fit together */
+    hd->max_order += 2; /* addresses cost nothing, and blocks of unequal sizes leave gaps between them */
     hd->data_size = page << hd->max_order;
     pages = 1ull << hd->max_order;
     hd->mask_words = hd->max_members * 16 / 64 < 16 ? 16 : hd->max_members * 16 / 64;

@@ -1,7 +1,7 @@
 """Shared-memory transport of dflow.
 
 Three floors, each importing only what is below it: `plugin`, `transport`, `group`, `queue`, `block` (classes for
-people); `_bindings` (the C functions with their return codes turned into errors); `src/c` (C, knows no Python).
+people); `bindings` (the C functions with their return codes turned into errors); `src/c` (C, knows no Python).
 `waiting` and `limits` are small rules without I/O of their own.
 """
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
-
 from dflow_core.message import Block, Bytes
-from dflow_transport_shm._bindings import Handle, block_info, fail, release, retain
+
+from dflow_transport_shm.bindings import Handle, block_info, fail, release, retain
 
 # What numpy needs to lay an array over a block: once to read, once to write.
 View: TypeAlias = "tuple[dict[str, object], dict[str, object]]"

@@ -9,7 +9,8 @@ import struct
 from dflow_core.errors import PoolExhaustedError, UsageError
 from dflow_core.message import HEAD_SIZE
 from dflow_core.spi.transport import GroupHandle, GroupStats, Holder, LostMessage, MemoryGroup, Overflow, QueueStats
-from dflow_transport_shm import _bindings as native
+
+from dflow_transport_shm import bindings as native
 from dflow_transport_shm.block import ShmBlock, Views
 from dflow_transport_shm.queue import ShmDoorbell, ShmQueue
 from dflow_transport_shm.waiting import Deadline, first_slice

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NewType, NoReturn
 
 from dflow_core.errors import ClosedError, DeployError, PeerGoneError, UsageError
-from dflow_transport_shm._bindings._dshm import ffi, lib
+
+from dflow_transport_shm._native import ffi, lib
 
 Handle = NewType("Handle", object)
 IdArray = NewType("IdArray", object)

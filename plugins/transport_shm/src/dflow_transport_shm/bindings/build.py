@@ -20,7 +20,7 @@ def _declarations() -> str:
 ffi = FFI()
 ffi.cdef(_declarations())
 ffi.set_source(
-    "dflow_transport_shm._bindings._dshm",
+    "dflow_transport_shm._native",
     '#include "dshm.h"',
     sources=[str(_C / f"{name}.c") for name in _FILES],
     depends=[str(path) for path in sorted(_C.glob("*.h"))],

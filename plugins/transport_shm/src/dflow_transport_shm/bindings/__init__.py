@@ -5,13 +5,13 @@ Only this package imports the compiled module. The functions of the message path
 `fail`.
 """
 
-from dflow_transport_shm._bindings.native import (
-    END,
+from dflow_transport_shm.bindings.native import (
     E_CLOSED,
     E_MISSING,
     E_SYSTEM,
     E_TIMEOUT,
     E_TOO_BIG,
+    END,
     Handle,
     Lost,
     QueueInfo,

@@ -1,0 +1,20 @@
+"""What every transport must do, as pytest classes.
+
+Subclass the classes you want in a test module of your plugin and give them a `transport` fixture:
+
+    class TestBlocks(BlockContract): ...
+
+    @pytest.fixture
+    def transport() -> Transport:
+        return MyTransport()
+
+`DeathContract` forks processes and kills them; the others stay in one process. Needs pytest and pytest-timeout.
+"""
+
+from dflow_core.testing.transport_contract.blocks import BlockContract
+from dflow_core.testing.transport_contract.death import DeathContract
+from dflow_core.testing.transport_contract.doorbells import DoorbellContract
+from dflow_core.testing.transport_contract.members import MemberContract
+from dflow_core.testing.transport_contract.queues import QueueContract
+
+__all__ = ["BlockContract", "DeathContract", "DoorbellContract", "MemberContract", "QueueContract"]

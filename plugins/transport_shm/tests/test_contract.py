@@ -1,0 +1,31 @@
+"""The shared-memory transport keeps the contract of all transports."""
+
+from __future__ import annotations
+
+from dflow_core.testing.transport_contract import (
+    BlockContract,
+    DeathContract,
+    DoorbellContract,
+    MemberContract,
+    QueueContract,
+)
+
+
+class TestBlocks(BlockContract):
+    pass
+
+
+class TestQueues(QueueContract):
+    pass
+
+
+class TestDoorbells(DoorbellContract):
+    pass
+
+
+class TestMembers(MemberContract):
+    pass
+
+
+class TestDeath(DeathContract):
+    pass
