@@ -5,7 +5,7 @@ State machines: `aligner`, `gathering`, `call_context`, `node_runner`, `transact
 """
 
 from dflow_core.executor.backend import Backend
-from dflow_core.executor.client import FeedInfo, GraphClient
+from dflow_core.executor.client import GraphClient
 from dflow_core.executor.inline import InlineBackend
 from dflow_core.executor.instance import InstanceRunner
 from dflow_core.executor.node_runner import NodeRunner
@@ -15,7 +15,6 @@ from dflow_core.executor.transactions import Counters, Outcome
 __all__ = [
     "Backend",
     "Counters",
-    "FeedInfo",
     "GraphClient",
     "InlineBackend",
     "InstanceRunner",

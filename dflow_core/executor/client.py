@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from dflow_core.errors import (
     ClosedError,
@@ -20,32 +19,9 @@ from dflow_core.errors import (
 )
 from dflow_core.executor.backend import Backend
 from dflow_core.executor.transactions import Channel, Counters, Outcome, TransactionTable
-from dflow_core.message import DataFlag, FlowMsg, MsgInfo, encode, root_token
+from dflow_core.message import DataFlag, FeedInfo, FlowMsg, MsgInfo, encode, root_token
 
 _SLICE = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class FeedInfo:
-    """What travels in the head of fed messages (upstream: DataFlowInfo).
-
-    Args:
-        start_time, end_time: User time stamps, unsigned 64 bit.
-        flow_flags: `Flag` bits.
-        transaction_id: Transaction; 0 lets dflow count.
-        user_data: Up to 64 bytes.
-    """
-
-    start_time: int = 0
-    end_time: int = 0
-    flow_flags: int = 0
-    transaction_id: int = 0
-    user_data: bytes = b""
-
-    @classmethod
-    def of(cls, info: MsgInfo) -> FeedInfo:
-        """What a head says."""
-        return cls(info.start_time, info.end_time, info.flags, info.trans_id, info.user_data)
 
 
 class GraphClient:

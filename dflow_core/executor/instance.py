@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from dflow_core.errors import ClosedError, PoolExhaustedError, QueueFullError
+from dflow_core.errors import ClosedError, NodeError, PoolExhaustedError, QueueFullError
 from dflow_core.executor.model_func import load_functions
 from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.message import Block, FlowMsg, alloc_tensor, seal
@@ -86,7 +86,11 @@ class InstanceRunner:
         self._routes = [[[self._group.queue(n) for n in route.queues] for route in routes] for routes in plan.outputs]
 
     def run(self) -> None:
-        """Work until the input queues are closed and empty, or `stop`."""
+        """Work until the input queues are closed and empty, or `stop`.
+
+        Raises:
+            NodeError: after a failing call, if the node's `on_error` is `stop`.
+        """
         assert self._runner is not None, "load() first"
         doorbell = self._group.doorbell()
         open_ports = dict(enumerate(self._inputs))
@@ -135,6 +139,12 @@ class InstanceRunner:
         assert self._runner is not None
         msg = FlowMsg.from_block(block)
         self._runner.accept(port, msg)
+        error = self._runner.last_error
+        if error is not None and self._model.options.on_error == "stop":
+            raise NodeError(
+                error.message, node=self._model.name, instance=self._plan.index, trans_id=msg.info.trans_id,
+                error_type=error.error_type, remote_traceback=error.traceback, input_shapes=error.input_shapes,
+            )
 
     def _wait_limit(self) -> float:
         assert self._runner is not None

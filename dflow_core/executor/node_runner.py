@@ -61,6 +61,7 @@ class NodeRunner:
         self.calls = 0
         self.busy = 0.0
         self.current: tuple[int, float] | None = None
+        self.last_error: ErrorInfo | None = None
         self.last_exception: BaseException | None = None
         self._node = model.name
         self._instance = instance
@@ -152,7 +153,8 @@ class NodeRunner:
         except (Exception, SystemExit) as error:
             if self._keep_exceptions:
                 self.last_exception = error
-            context.fail_call(inputs, self._error_info(error, inputs))
+            self.last_error = self._error_info(error, inputs)
+            context.fail_call(inputs, self.last_error)
         finally:
             self.current = None
             self.busy += self._clock() - started

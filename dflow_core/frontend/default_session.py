@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dflow_core.errors import ClosedError, UsageError
+from dflow_core.message import HeapBlock
+from dflow_core.message import alloc_tensor as alloc_in
 from dflow_core.types import Array
 
 if TYPE_CHECKING:
@@ -89,9 +91,6 @@ def alloc_tensor(shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
         shape: Dimensions.
         dtype: Any dtype a tensor can have, strings excepted.
     """
-    from dflow_core.message import HeapBlock
-    from dflow_core.message import alloc_tensor as alloc_in
-
     running = DefaultSession.get().running
     alloc = running[0].alloc if len(running) == 1 else HeapBlock
     return alloc_in(shape, np.dtype(dtype), alloc)

@@ -13,12 +13,13 @@ from dflow_core import graph as data
 from dflow_core.errors import ClosedError, DflowError, DroppedError, UsageError
 from dflow_core.frontend.default_session import DefaultSession
 from dflow_core.frontend.values import bind_inputs, check_values, output_indexes, to_values
+from dflow_core.message import FeedInfo, alloc_tensor
 from dflow_core.types import Array
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-    from dflow_core.executor import Counters, FeedInfo, Outcome
+    from dflow_core.executor import Counters
     from dflow_core.session import DFlowSession, RunningGraph
 
 _T = TypeVar("_T")
@@ -209,8 +210,6 @@ class FlowGraph(data.FlowGraph):
             WaitTimeoutError: none came within the limit.
             DroppedError, NodeError, ...: what ended the transaction whose turn it is.
         """
-        from dflow_core.executor import FeedInfo
-
         chosen = output_indexes(self, outputs)
         outcome = self.running.client.fetch(self._limit(timeout, "fetch_timeout"))
         if outcome.error is not None:
@@ -261,8 +260,6 @@ class FlowGraph(data.FlowGraph):
 
         It is handed over when fed, and read-only from then on.
         """
-        from dflow_core.message import alloc_tensor
-
         return alloc_tensor(shape, np.dtype(dtype), self.running.alloc)
 
     def _bind(self, args: Sequence[object], named: Mapping[str, object]) -> dict[int, object]:

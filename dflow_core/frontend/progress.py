@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sized
+from typing import TYPE_CHECKING, TypeAlias
 
 from dflow_core.errors import UsageError
-from dflow_core.executor import Outcome
 
-Tick = Callable[[Outcome], None]
+if TYPE_CHECKING:
+    from dflow_core.executor import Outcome
+
+Tick: TypeAlias = "Callable[[Outcome], None]"
 
 
 @contextlib.contextmanager

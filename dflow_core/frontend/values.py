@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dflow_core.errors import TensorError, UsageError
-from dflow_core.executor import Outcome
 from dflow_core.graph import FlowData, FlowGraph, FlowOutput
 from dflow_core.message import FlowMsg, decode
 from dflow_core.types import Tensor, TensorSpec, data_type_of
+
+if TYPE_CHECKING:
+    from dflow_core.executor import Outcome
 
 
 def bind_inputs(

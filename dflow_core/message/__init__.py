@@ -13,6 +13,7 @@ Modules, lowest first: info, block, aux, tensor_desc, tensors, flow_msg, payload
 
 from dflow_core.message.aux import NO_AUX, Aux, ErrorInfo, Member
 from dflow_core.message.block import Block, HeapBlock, block_of
+from dflow_core.message.feed_info import FeedInfo
 from dflow_core.message.flow_msg import FlowMsg
 from dflow_core.message.info import (
     HEAD_SIZE,
@@ -42,6 +43,7 @@ __all__ = [
     "Bytes",
     "DataFlag",
     "ErrorInfo",
+    "FeedInfo",
     "Flag",
     "FlowMsg",
     "HeapBlock",

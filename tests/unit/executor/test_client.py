@@ -7,8 +7,8 @@ import pytest
 from tests.unit.executor.support import NOTHING, Func, Node, inline
 
 from dflow_core.errors import AlignmentError, ClosedError, DroppedError, NodeError, UsageError, WaitTimeoutError
-from dflow_core.executor import FeedInfo, GraphClient
-from dflow_core.message import decode
+from dflow_core.executor import GraphClient
+from dflow_core.message import FeedInfo, decode
 
 
 def double() -> GraphClient:

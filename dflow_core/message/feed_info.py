@@ -1,0 +1,30 @@
+"""What a caller can say about a transaction, and reads back with its result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dflow_core.message.info import MsgInfo
+
+
+@dataclass(frozen=True, slots=True)
+class FeedInfo:
+    """What travels in the head of fed messages (upstream: DataFlowInfo).
+
+    Args:
+        start_time, end_time: User time stamps, unsigned 64 bit.
+        flow_flags: `Flag` bits.
+        transaction_id: Transaction; 0 lets dflow count.
+        user_data: Up to 64 bytes.
+    """
+
+    start_time: int = 0
+    end_time: int = 0
+    flow_flags: int = 0
+    transaction_id: int = 0
+    user_data: bytes = b""
+
+    @classmethod
+    def of(cls, info: MsgInfo) -> FeedInfo:
+        """What a head says."""
+        return cls(info.start_time, info.end_time, info.flags, info.trans_id, info.user_data)

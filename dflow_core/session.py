@@ -1,0 +1,229 @@
+"""A session: compile a graph, plan it, deploy it, run it. It reads like the life of a graph (design: section 4).
+
+The only module that knows compiler, deploy and executor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+
+from dflow_core import builtin
+from dflow_core.compiler import BuildReport, CompileCache, FlowModelBuilder, open_cache
+from dflow_core.deploy import machine_resources, plan_deployment
+from dflow_core.errors import ClosedError, Fault
+from dflow_core.executor import Backend, GraphClient, InlineBackend, QueueBackend
+from dflow_core.graph import FlowGraph
+from dflow_core.message import Block
+from dflow_core.model import DeployPlan, FlowModel
+from dflow_core.options import Options
+from dflow_core.plugins import PluginRegistry, load_plugins
+from dflow_core.spi import Deployer, Deployment
+from dflow_core.types import TensorSpec
+
+
+class RunningGraph:
+    """A graph that runs, with everything known about it.
+
+    Args:
+        model: The compiled graph.
+        options: Options in force.
+        backend: What moves its messages.
+        deployment: Its processes; None inline.
+        report: How it was compiled.
+    """
+
+    def __init__(
+        self, model: FlowModel, options: Options, backend: Backend, deployment: Deployment | None,
+        report: BuildReport | None,
+    ) -> None:
+        self.model = model
+        self.deployment = deployment
+        self.report = report
+        self._options = options
+        self._backend = backend
+        relation = model.relation
+        self.client = GraphClient(
+            model.name, relation.input_names, relation.output_names, backend, options.int("max_unfetched")
+        )
+
+    @property
+    def input_specs(self) -> Sequence[Sequence[TensorSpec]]:
+        """For each root input, what the models behind it take; empty where a function takes anything."""
+        relation = self.model.relation
+        specs: list[list[TensorSpec]] = []
+        for endpoint in relation.root.inputs:
+            readers = relation.consumers(endpoint)
+            found = [
+                self.model.submodels[name].inputs[port]
+                for name, port in readers
+                if port < len(self.model.submodels[name].inputs)
+            ]
+            specs.append(found)
+        return specs
+
+    @property
+    def default_in_flight(self) -> int:
+        """Transactions `map` keeps under way unless told otherwise: enough to keep every instance busy."""
+        wanted = self._options.int("max_in_flight")
+        instances = len(self.deployment.plan.instances) if self.deployment else 1
+        return wanted or 2 * instances + 2
+
+    def limit(self, option: str) -> float | None:
+        """A time limit from the options in seconds; None is no limit."""
+        return self._options.seconds(option) or None
+
+    def alloc(self, size: int) -> Block:
+        """A block in the graph's memory."""
+        return self._backend.alloc(size)
+
+    def local_cause(self, node: str | None) -> BaseException | None:
+        """The exception object user code raised in a node that runs in this process."""
+        if node is None or not isinstance(self._backend, InlineBackend):
+            return None
+        return self._backend.last_exception(node)
+
+    def close(self) -> None:
+        """End it. Idempotent."""
+        self.client.close()
+
+
+class DFlowSession:
+    """Compiles and runs graphs with one set of options and plugins.
+
+    Args:
+        options: Option names and values.
+        registry: Plugins; all installed ones if not given.
+    """
+
+    def __init__(self, options: Mapping[str, str] | None = None, registry: PluginRegistry | None = None) -> None:
+        self._session_options = Options(options or {})
+        self._registry = registry
+        self._deployers: dict[str, Deployer] = {}
+        self._running: list[RunningGraph] = []
+        self._lock = threading.RLock()
+        self._closed = False
+
+    def __enter__(self) -> DFlowSession:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def registry(self) -> PluginRegistry:
+        """The plugins of this session, loaded when first needed."""
+        with self._lock:
+            if self._registry is None:
+                self._registry = load_plugins(builtin=[builtin], allow=self._session_options.names("plugins"))
+            return self._registry
+
+    @property
+    def running(self) -> Sequence[RunningGraph]:
+        """Graphs that run in this session."""
+        with self._lock:
+            return tuple(self._running)
+
+    def check(self, graph: FlowGraph) -> tuple[Fault, ...]:
+        """Every fault of a graph; starts nothing and compiles nothing."""
+        return self._builder(graph, None).check(graph)
+
+    def compile(self, graph: FlowGraph, *, cache: bool = True) -> FlowModel:
+        """Turn a graph into what can be deployed.
+
+        Args:
+            graph: The graph.
+            cache: Whether to use the compile cache.
+
+        Raises:
+            GraphError: with every fault of the graph.
+            CompileError, PluginError: what an engine says.
+        """
+        return self.build(graph, cache=cache)[0]
+
+    def build(self, graph: FlowGraph, *, cache: bool = True) -> tuple[FlowModel, BuildReport]:
+        """`compile`, with the report of what was compiled and what came from the cache."""
+        options = self.options_of(graph)
+        store = open_cache(options) if cache and options.bool("cache") else None
+        return self._builder(graph, store).build(graph)
+
+    def plan(self, model: FlowModel) -> DeployPlan:
+        """Decide which process, device, thread count and queue everything gets on this machine."""
+        options = self._session_options.over(model.options)
+        shares = {name: entry.shares_process for name, entry in self.registry.engines.items()}
+        transport = self.registry.local_transport(options.text("transport")).scheme
+        return plan_deployment(model, machine_resources(), shares, options, transport)
+
+    def deploy(self, model: FlowModel, plan: DeployPlan) -> Deployment:
+        """Start the processes of a plan; returns when all are ready.
+
+        Raises:
+            StartupError: if one does not come up.
+        """
+        options = self._session_options.over(model.options)
+        with self._lock:
+            self._check_open()
+            scheme = options.text("deployer")
+            deployer = self._deployers.get(scheme)
+            if deployer is None:
+                deployer = self._deployers[scheme] = self.registry.deployer(scheme).factory()
+        return deployer.deploy(model, plan, options.as_texts())
+
+    def run(self, graph: FlowGraph | FlowModel, mode: str = "process") -> RunningGraph:
+        """Compile a graph (or take a compiled one) and start it.
+
+        Args:
+            graph: What to run.
+            mode: `process`, or `inline` for the caller's thread.
+        """
+        with self._lock:
+            self._check_open()
+        model, report = (graph, None) if isinstance(graph, FlowModel) else self.build(graph)
+        options = self._session_options.over(model.options)
+        if mode == "inline":
+            running = RunningGraph(model, options, self._inline(model), None, report)
+        else:
+            deployment = self.deploy(model, self.plan(model))
+            try:
+                running = RunningGraph(model, options, QueueBackend(deployment), deployment, report)
+            except BaseException:
+                deployment.close()
+                raise
+        with self._lock:
+            self._running.append(running)
+        return running
+
+    def options_of(self, graph: FlowGraph) -> Options:
+        """Options in force for a graph."""
+        return self._session_options.over(graph.options)
+
+    def forget(self, running: RunningGraph) -> None:
+        """A graph that was closed by its owner."""
+        with self._lock, contextlib.suppress(ValueError):
+            self._running.remove(running)
+
+    def close(self) -> None:
+        """End every graph of the session, and what its deployers share. Idempotent."""
+        with self._lock:
+            self._closed = True
+            running, self._running = self._running, []
+            deployers, self._deployers = dict(self._deployers), {}
+        for graph in running:
+            graph.close()
+        for deployer in deployers.values():
+            deployer.close()
+
+    def _builder(self, graph: FlowGraph, cache: CompileCache | None) -> FlowModelBuilder:
+        return FlowModelBuilder(self.registry, self.options_of(graph), cache)
+
+    def _inline(self, model: FlowModel) -> InlineBackend:
+        loaders = {part.engine: self.registry.engine(part.engine).worker() for part in model.submodels.values()}
+        return InlineBackend(model, loaders, lambda name: self.registry.udf(name).factory())
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("the session is closed")
