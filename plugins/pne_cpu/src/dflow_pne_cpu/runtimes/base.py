@@ -1,0 +1,103 @@
+"""The small interface behind which model libraries are interchangeable."""
+
+from __future__ import annotations
+
+import abc
+import importlib.metadata
+from collections.abc import Callable, Sequence
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+
+from dflow_core.errors import CompileError
+from dflow_core.types import Array, TensorSpec
+from dflow_pne_cpu.model_file import ModelFile
+from dflow_pne_cpu.recipe import Recipe
+
+Alloc: TypeAlias = Callable[[Sequence[int], "np.dtype[np.generic]"], Array]
+
+
+class RefusedError(CompileError):
+    """A library that works does not take this model (or this blob); another one might."""
+
+
+class Session(abc.ABC):
+    """A model ready to run; used by one thread at a time.
+
+    Attributes:
+        inputs, outputs: Its tensors, in the order of the recipe.
+        bindable: For each output, whether its shape depends on the shapes of the inputs alone, so that a buffer of
+            the shape that an earlier call gave is large enough for the next one with the same input shapes.
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    bindable: tuple[bool, ...]
+
+    @abc.abstractmethod
+    def run(self, inputs: Sequence[Array], targets: Sequence[Array | None], alloc: Alloc) -> list[Array]:
+        """Run the model once.
+
+        Args:
+            inputs: C-contiguous arrays of native byte order, in the order of `inputs`; may be read-only, never written.
+            targets: For each output an array of exactly its shape to write it into, or None if its shape is unknown.
+            alloc: Gives the array for an output that has no target.
+
+        Returns:
+            One array per output: its target, unless the result did not fit it. No array is referred to afterwards.
+        """
+
+    @abc.abstractmethod
+    def export(self) -> bytes:
+        """The compiled model, for `Runtime.load`; empty if the library has no such form of it."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Free everything. Idempotent."""
+
+
+class Runtime(abc.ABC):
+    """A model library. Used from several threads at once."""
+
+    id: ClassVar[str]
+    package: ClassVar[str]
+    frameworks: ClassVar[frozenset[str]]
+
+    def version(self) -> str:
+        """Version of the installed library, read without importing it; "" if it is not installed."""
+        try:
+            return importlib.metadata.version(self.package)
+        except importlib.metadata.PackageNotFoundError:
+            return ""
+
+    @abc.abstractmethod
+    def prepare(self) -> None:
+        """Import the library.
+
+        Raises:
+            PluginError: if it cannot be imported; says what to install.
+        """
+
+    @abc.abstractmethod
+    def compile(self, file: ModelFile, recipe: Recipe, threads: int) -> Session:
+        """Read and compile a model.
+
+        Raises:
+            RefusedError: if the library does not take it.
+        """
+
+    @abc.abstractmethod
+    def load(self, blob: bytes, recipe: Recipe, bindable: Sequence[bool], threads: int) -> Session:
+        """Load what `Session.export` gave.
+
+        Raises:
+            RefusedError: if it cannot.
+        """
+
+
+def words_of(error: BaseException) -> str:
+    """What a library's exception says, in one short line; such texts may be empty or many lines long."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith(("Exception from", "Check '", "FrontEnd API failed"))] or lines
+    text = " ".join(told)[:400].strip()
+    return text or f"{type(error).__name__} without a word"

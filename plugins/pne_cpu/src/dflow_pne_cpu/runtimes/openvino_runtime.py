@@ -1,0 +1,281 @@
+"""OpenVINO behind the interface of `base`.
+
+What was measured about it, and shapes this file (docs of the plugin, "traps"):
+
+- Unset, it computes in bfloat16 where the CPU can, pins threads to cores so that two processes share one, and takes all
+  cores: precision, pinning and threads are always set.
+- It reads TensorFlow graphs from a path only, sorts their outputs and shows port 0 alone: the front-end API is told
+  which tensors are wanted.
+- Python refuses read-only arrays: they are wrapped through their address. It keeps no reference to an array: callers hold
+  them for the length of a call.
+- A bound output smaller than the result is lost without an error, and aborts the process later: an output is bound only if
+  its shape is known (`Session.bindable`); all others go back to a tensor of the request's own before each call.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dflow_core.errors import PluginError, RunError
+from dflow_core.types import Array, DataType, TensorSpec, numpy_dtype_of
+from dflow_pne_cpu.model_file import TENSORFLOW, ModelFile
+from dflow_pne_cpu.names import spellings
+from dflow_pne_cpu.recipe import Recipe
+from dflow_pne_cpu.runtimes.base import Alloc, RefusedError, Runtime, Session, words_of
+
+_TYPES = {
+    DataType.FLOAT: "f32", DataType.FLOAT16: "f16", DataType.INT8: "i8", DataType.INT32: "i32", DataType.UINT8: "u8",
+    DataType.INT16: "i16", DataType.UINT16: "u16", DataType.UINT32: "u32", DataType.INT64: "i64",
+    DataType.UINT64: "u64", DataType.DOUBLE: "f64", DataType.BOOL: "boolean", DataType.BF16: "bf16",
+    DataType.STRING: "string",
+}
+_DTYPES = {name: dtype for dtype, name in _TYPES.items()}
+_FRONT_ENDS = {"onnx": "onnx", TENSORFLOW: "tf"}
+_CONTROL_FLOW = frozenset({"If", "Loop", "TensorIterator"})
+_SAMPLES = ((1, 64), (2, 96), (1, 32), (3, 128), (2, 8), (4, 256), (2, 2), (1, 224), (2, 320))
+
+
+class OpenVinoRuntime(Runtime):
+    """OpenVINO's CPU plug-in."""
+
+    id: ClassVar[str] = "openvino"
+    package: ClassVar[str] = "openvino"
+    frameworks: ClassVar[frozenset[str]] = frozenset(_FRONT_ENDS)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._core: Any = None
+
+    def prepare(self) -> None:
+        with self._lock:
+            if self._core is not None:
+                return
+            try:
+                import openvino
+            except (ImportError, OSError) as cause:
+                raise PluginError(f"OpenVINO cannot be imported: {words_of(cause)}",
+                                  hint="pip install openvino, or ask for runtime='onnxruntime'") from cause
+            self._core = openvino.Core()
+
+    def compile(self, file: ModelFile, recipe: Recipe, threads: int) -> Session:
+        self.prepare()
+        model = _read(file, recipe)
+        bindable = _bindable(model)
+        try:
+            compiled = self._core.compile_model(model, "CPU", _config(recipe, threads))
+        except Exception as cause:
+            raise RefusedError(f"OpenVINO cannot compile {file.label}: {words_of(cause)}") from cause
+        return OpenVinoSession(compiled, recipe, bindable)
+
+    def load(self, blob: bytes, recipe: Recipe, bindable: Sequence[bool], threads: int) -> Session:
+        self.prepare()
+        try:
+            compiled = self._core.import_model(blob, "CPU", _config(recipe, threads))
+        except Exception as cause:
+            raise RefusedError(f"OpenVINO does not take the compiled form: {words_of(cause)}") from cause
+        return OpenVinoSession(compiled, recipe, tuple(bindable))
+
+
+class OpenVinoSession(Session):
+    """A compiled model and its one request."""
+
+    def __init__(self, compiled: Any, recipe: Recipe, bindable: tuple[bool, ...]) -> None:
+        import openvino
+
+        self._ov = openvino
+        self._compiled = compiled
+        self._feeds = tuple(_find_port(compiled.inputs, i.name) for i in recipe.inputs)
+        self.inputs = tuple(
+            _spec_of(compiled.inputs[feed], i.name) if feed >= 0 else TensorSpec(DataType.UNDEFINED, None, i.name)
+            for feed, i in zip(self._feeds, recipe.inputs)
+        )
+        if len(compiled.outputs) != len(recipe.outputs) or len(bindable) != len(recipe.outputs):
+            raise RefusedError(f"OpenVINO gives {len(compiled.outputs)} outputs where {len(recipe.outputs)} are wanted")
+        self.outputs = tuple(_spec_of(port, name) for port, name in zip(compiled.outputs, recipe.outputs))
+        self.bindable = bindable
+        self._types = tuple(port.get_element_type() for port in compiled.inputs)
+        self._output_types = tuple(port.get_element_type() for port in compiled.outputs)
+        self._new_request()
+
+    def run(self, inputs: Sequence[Array], targets: Sequence[Array | None], alloc: Alloc) -> list[Array]:
+        request, tensor, types = self._request, self._ov.Tensor, self._types
+        for feed, array in zip(self._feeds, inputs):
+            if feed >= 0:
+                view = array if array.flags.writeable else _writable_alias(array)
+                request.set_input_tensor(feed, tensor(view, array.shape, types[feed]))
+        for index, target in enumerate(targets):
+            if target is not None:
+                request.set_output_tensor(index, tensor(target, target.shape, self._output_types[index]))
+                self._bound[index] = True
+            elif self._bound[index]:
+                request.set_output_tensor(index, self._own[index])
+                self._bound[index] = False
+        try:
+            if self._stateful:
+                request.reset_state()
+            request.infer(share_outputs=True)
+        except Exception as cause:
+            self._new_request()
+            raise RunError(f"OpenVINO failed: {words_of(cause)}") from cause
+        return [
+            self._copied(index, alloc) if target is None else target for index, target in enumerate(targets)
+        ]
+
+    def export(self) -> bytes:
+        try:
+            return bytes(self._compiled.export_model().getbuffer())
+        except Exception as cause:
+            raise RefusedError(f"OpenVINO cannot save the compiled form: {words_of(cause)}") from cause
+
+    def close(self) -> None:
+        self._request = None
+        self._own = ()
+        self._compiled = None
+
+    def _new_request(self) -> None:
+        """A request whose outputs are tensors of its own, which grow as results need."""
+        self._request: Any = self._compiled.create_infer_request()
+        shapes = (port.get_partial_shape() for port in self._compiled.outputs)
+        self._own: tuple[Any, ...] = tuple(
+            self._ov.Tensor(kind, [d.get_length() if d.is_static else 0 for d in shape] if shape.rank.is_static else [0])
+            for kind, shape in zip(self._output_types, shapes)
+        )
+        self._bound = [False] * len(self._own)
+        self._stateful = bool(self._request.query_state())
+
+    def _copied(self, index: int, alloc: Alloc) -> Array:
+        own = self._request.get_output_tensor(index)
+        spec, data = self.outputs[index], own.data
+        array = alloc(tuple(own.shape), numpy_dtype_of(spec.dtype))
+        np.copyto(array, data.view(array.dtype))
+        return array
+
+
+class _Exposed:
+    """Something numpy makes an array of by address."""
+
+    __slots__ = ("__array_interface__",)
+
+    def __init__(self, interface: Mapping[str, Any]) -> None:
+        self.__array_interface__ = interface
+
+
+def _writable_alias(array: Array) -> Array:
+    """The same memory as an array that may be written, for a library that insists; nobody writes to it."""
+    interface = array.__array_interface__
+    interface["data"] = (interface["data"][0], False)
+    return np.asarray(_Exposed(interface))
+
+
+def _config(recipe: Recipe, threads: int) -> dict[str, Any]:
+    return {
+        "INFERENCE_PRECISION_HINT": recipe.precision,
+        "ENABLE_CPU_PINNING": False,
+        "INFERENCE_NUM_THREADS": max(threads, 1),
+        "NUM_STREAMS": 1,
+    }
+
+
+def _read(file: ModelFile, recipe: Recipe) -> Any:
+    from openvino.frontend import FrontEndManager
+
+    try:
+        front_end = FrontEndManager().load_by_framework(_FRONT_ENDS[file.framework])
+        with file.opened() as path:
+            wish = front_end.load(path)
+            _choose_outputs(wish, file, recipe)
+            _change_inputs(wish, recipe)
+            model = front_end.convert(wish)
+    except RefusedError:
+        raise
+    except Exception as cause:
+        raise RefusedError(f"OpenVINO cannot read {file.label}: {words_of(cause)}") from cause
+    if any(port.get_element_type().to_string() == "string" for port in (*model.inputs, *model.outputs)):
+        raise RefusedError("OpenVINO runs no string tensors")
+    return model
+
+
+def _choose_outputs(wish: Any, file: ModelFile, recipe: Recipe) -> None:
+    if recipe.file_order:
+        return
+    if file.framework == TENSORFLOW:
+        names = [name if ":" in name else f"{name}:0" for name in recipe.outputs]
+    else:
+        names = list(recipe.outputs)
+    places = [wish.get_place_by_tensor_name(name) for name in names]
+    missing = [name for name, place in zip(names, places) if place is None]
+    if missing:
+        raise RefusedError(f"OpenVINO finds no tensor {', '.join(missing)} in {file.label}")
+    wish.override_all_outputs(places)
+
+
+def _change_inputs(wish: Any, recipe: Recipe) -> None:
+    import openvino
+
+    for wanted in recipe.inputs:
+        if wanted.dtype is None and wanted.dims is None:
+            continue
+        place = next((p for p in wish.get_inputs() if set(p.get_names()) & set(spellings(wanted.name))), None)
+        if place is None:
+            raise RefusedError(f"OpenVINO finds no input {wanted.name}")
+        if wanted.dtype is not None:
+            wish.set_element_type(place, getattr(openvino.Type, _TYPES[wanted.dtype]))
+        if wanted.dims is not None:
+            dims = [openvino.Dimension(low, high) if low != high else openvino.Dimension(low) for low, high in wanted.dims]
+            wish.set_partial_shape(place, openvino.PartialShape(dims))
+
+
+def _find_port(ports: Sequence[Any], name: str) -> int:
+    """Index of the port of that name; -1 where the library dropped it because nothing reads it."""
+    wanted = set(spellings(name))
+    return next((index for index, port in enumerate(ports) if port.get_names() & wanted), -1)
+
+
+def _spec_of(port: Any, name: str) -> TensorSpec:
+    dtype = _DTYPES.get(port.get_element_type().to_string(), DataType.UNDEFINED)
+    shape = port.get_partial_shape()
+    if shape.rank.is_dynamic:
+        return TensorSpec(dtype, None, name)
+    return TensorSpec(dtype, tuple(d.get_length() if d.is_static else -1 for d in shape), name)
+
+
+def _bindable(model: Any) -> tuple[bool, ...]:
+    """For each output, whether its shape follows from the input shapes alone.
+
+    It does if it is static, or if the shape inference of the library, which sees no data, gives a static shape for two
+    different samples of input shapes; never behind control flow, whose branches may have shapes of their own.
+    """
+    outputs = model.outputs
+    if all(port.get_partial_shape().is_static for port in outputs):
+        return (True,) * len(outputs)
+    if any(op.get_type_name() in _CONTROL_FLOW for op in model.get_ops()):
+        return tuple(port.get_partial_shape().is_static for port in outputs)
+    seen: list[tuple[bool, ...]] = []
+    for batch, size in _SAMPLES:
+        clone = model.clone()
+        try:
+            clone.reshape({index: _sample(port, batch, size) for index, port in enumerate(clone.inputs)})
+        except Exception:  # noqa: S112 - not every sample suits every model
+            continue
+        seen.append(tuple(port.get_partial_shape().is_static for port in clone.outputs))
+        if len(seen) == 2:
+            return tuple(map(all, zip(*seen)))
+    return tuple(port.get_partial_shape().is_static for port in outputs)
+
+
+def _sample(port: Any, batch: int, size: int) -> Any:
+    import openvino
+
+    shape = port.get_partial_shape()
+    if shape.rank.is_dynamic:
+        return shape
+    dims = []
+    for index, dim in enumerate(shape):
+        low, high = dim.get_min_length(), dim.get_max_length()
+        wanted = batch if index == 0 and len(shape) > 1 else size
+        dims.append(max(low, min(wanted, high) if high > 0 else wanted))
+    return openvino.PartialShape(dims)
