@@ -1,7 +1,7 @@
 """Builds the array of a batch, and the list of what is in it.
 
-The members of a batch message say which rows are whose, in order. Rows of items that ended with an earlier batch (sliding
-windows) are covered by a filler: a member under the batch's own head, flagged SKIP. Padding is behind all of them.
+The members of a batch message say which rows are whose, in order. Rows of items that ended with an earlier batch
+(sliding windows) are covered by a filler: a member under the batch's own head, flagged SKIP. Padding is behind all.
 """
 
 from __future__ import annotations

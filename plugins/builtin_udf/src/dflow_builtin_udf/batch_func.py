@@ -30,18 +30,24 @@ class BatchFunc(FlowFunc, abc.ABC):
                 node=params.name,
             )
 
-    def run(self, context: RunContext, instructions: Iterable[Instruction]) -> None:
+    def run(self, context: RunContext, instructions: Iterable[Instruction], current: Item | None = None) -> None:
         """Carry out instructions in order.
 
+        Args:
+            context: Of the call.
+            instructions: From a window.
+            current: What the call was made with, if anything; the framework ends it when this raises.
+
         Raises:
-            TensorError: for an item that was refused; the framework then ends that item's transaction.
+            TensorError: for an item that was refused.
         """
+        # Every decision is made before the first is carried out, so that an error leaves no window half-way.
         # `like` is always a fresh FlowMsg: the executor would hold back what inherits from the current input itself.
-        for instruction in instructions:
+        for instruction in tuple(instructions):
             if isinstance(instruction, Emit):
-                self._emit(context, instruction)
+                self._emit_or_fail(context, instruction, current)
             elif isinstance(instruction, EndParts):
-                self._end_parts(context, instruction.item)
+                _end_parts(context, instruction.item)
             elif isinstance(instruction, EndOfSequence):
                 for index, msg in enumerate(instruction.item.msgs):
                     like = FlowMsg(instruction.item.info)
@@ -51,6 +57,16 @@ class BatchFunc(FlowFunc, abc.ABC):
                     context.skip(FlowMsg(item.info, aux=item.msgs[0].aux))
             elif isinstance(instruction, Refuse):
                 raise TensorError(instruction.why, hint=instruction.hint)
+
+    def _emit_or_fail(self, context: RunContext, batch: Emit, current: Item | None) -> None:
+        """Send a batch; if that cannot be done, end everything in it with the reason."""
+        try:
+            self._emit(context, batch)
+        except Exception as error:
+            for item in batch.items[batch.old :]:
+                if item is not current:
+                    context.fail(FlowMsg(item.info, aux=item.msgs[0].aux), error)
+            raise
 
     def _emit(self, context: RunContext, batch: Emit) -> None:
         info = _next_part(batch.head) if batch.is_part else batch.head.info
@@ -65,11 +81,11 @@ class BatchFunc(FlowFunc, abc.ABC):
             who = members(batch, info, port, self.dim)
             context.send(port, value, like=FlowMsg(info), members=who, changes=changes)
 
-    def _end_parts(self, context: RunContext, item: Item) -> None:
-        flag = item.info.data_flag | DataFlag.END
-        for port in range(len(item.msgs)):
-            like = FlowMsg(replace(item.info, token=item.token))
-            context.send(port, None, like=like, changes={"data_flag": int(flag)})
+
+def _end_parts(context: RunContext, item: Item) -> None:
+    """Close a stream of batches: an END marker whose token completes those of the batches."""
+    flag = item.info.data_flag | DataFlag.END
+    context.skip(FlowMsg(replace(item.info, token=item.token, data_flag=int(flag))))
 
 
 def _next_part(item: Item) -> MsgInfo:

@@ -39,7 +39,8 @@ class CountBatch(BatchFunc):
 
     def proc(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
         """Take what arrived."""
-        self.run(context, self._window.offer(Item.of(inputs), context.now()))
+        item = Item.of(inputs)
+        self.run(context, self._window.offer(item, context.now()), item)
 
     def deadline(self) -> float | None:
         """When the batch being collected is sent at the latest."""

@@ -9,9 +9,9 @@ Rules (runtime semantics, section 16; [+] marks what is ours):
   nothing is left.
 - [+] An item that does not fit ends with an error by itself; what was collected stays.
 - [+] A message flagged EOS, and the end of the graph, send what is left unless all of it was in a batch before.
-- [+] An item belongs to the first batch it is in, and ends with that. Where batches consist of nothing new (a timer with
-  a stride), the newest item's transaction gets several batches: they are sent as parts of it, and `EndParts` follows as
-  soon as no more can come.
+- [+] An item belongs to the first batch it is in, and ends with that. Where batches may follow that hold nothing new (a
+  timer with a stride), the newest item's transaction gets several: they are sent as parts of it, and `EndParts` follows
+  as soon as no more can come.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ DFLOW_SPI_VERSION = 1
 def dflow_register_udfs() -> Sequence[UdfEntry]:
     """TimeBatch, CountBatch and Unbatch.
 
-    All three hold inputs, so that the framework does not end transactions on its own when a call sends nothing: they end
-    every one themselves.
+    All three hold inputs, so that the framework does not end transactions when a call sends nothing: they end every one
+    themselves.
     """
     return [
         UdfEntry(

@@ -84,7 +84,7 @@ class TimeWindow:
         items, span = tuple(self._items), self._span
         self._items.clear()
         self._bytes, self.deadline = 0, None
-        if not (self._drop and 0 < self._window and span < self._window):
+        if not (self._drop and self._window > 0 and span < self._window):
             yield Emit(items, head, times=(items[0].info.start_time, items[-1].info.end_time))
             return
         eos = head.is_eos and not cut
@@ -118,7 +118,8 @@ class TimeWindow:
         if len(self._items) >= self._max_items:
             return f"{len(self._items)} items are waiting for the end of the batch: option max_items allows no more"
         if self._bytes + item.nbytes > self._max_bytes:
-            return f"{self._bytes} bytes are waiting for the end of the batch: option max_bytes allows {self._max_bytes}"
+            limit = self._max_bytes
+            return f"{self._bytes} bytes are waiting for the end of the batch: option max_bytes allows only {limit}"
         return unfit(self._items[0], item, self._batch_dim if self._batch_dim >= 0 else None)
 
     def _overflow(self, item: Item) -> str:

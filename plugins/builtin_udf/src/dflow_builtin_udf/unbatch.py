@@ -55,7 +55,7 @@ class Unbatch(FlowFunc):
         for index, msg, shares in work:
             for member, value in shares:
                 _deliver(context, index, member, value)
-            if not any(member.info == msg.info or _is_live(member, msg) for member, _ in shares):
+            if not any(_is_live(member, msg) for member, _ in shares):
                 context.skip(FlowMsg(msg.info), index)
 
     def _share_out(self, msg: FlowMsg) -> list[tuple[Member, object]]:
