@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 from dflow_core import builtin
-from dflow_core.compiler import BuildReport, CompileCache, FlowModelBuilder, open_cache
+from dflow_core.compiler import BuildReport, CompileCache, FlowModelBuilder, check_graph
 from dflow_core.deploy import machine_resources, plan_deployment
 from dflow_core.errors import ClosedError, Fault
 from dflow_core.executor import Backend, GraphClient, InlineBackend, QueueBackend
 from dflow_core.graph import FlowGraph
 from dflow_core.message import Block
 from dflow_core.model import DeployPlan, FlowModel
-from dflow_core.options import Options
+from dflow_core.options import Options, Value, as_texts, from_texts, normalize, resolve
 from dflow_core.plugins import PluginRegistry, load_plugins
 from dflow_core.spi import Deployer, Deployment
 from dflow_core.types import TensorSpec
@@ -46,7 +46,7 @@ class RunningGraph:
         self._backend = backend
         relation = model.relation
         self.client = GraphClient(
-            model.name, relation.input_names, relation.output_names, backend, options.int("max_unfetched")
+            model.name, relation.input_names, relation.output_names, backend, options.max_unfetched
         )
 
     @property
@@ -67,13 +67,18 @@ class RunningGraph:
     @property
     def default_in_flight(self) -> int:
         """Transactions `map` keeps under way unless told otherwise: enough to keep every instance busy."""
-        wanted = self._options.int("max_in_flight")
         instances = len(self.deployment.plan.instances) if self.deployment else 1
-        return wanted or 2 * instances + 2
+        return self._options.max_in_flight or 2 * instances + 2
 
-    def limit(self, option: str) -> float | None:
-        """A time limit from the options in seconds; None is no limit."""
-        return self._options.seconds(option) or None
+    @property
+    def feed_timeout(self) -> float | None:
+        """Longest wait of a feed for room, seconds; None is no limit."""
+        return self._options.feed_timeout or None
+
+    @property
+    def fetch_timeout(self) -> float | None:
+        """Longest wait of a fetch for a result, seconds; None is no limit."""
+        return self._options.fetch_timeout or None
 
     def alloc(self, size: int) -> Block:
         """A block in the graph's memory."""
@@ -99,7 +104,7 @@ class DFlowSession:
     """
 
     def __init__(self, options: Mapping[str, str] | None = None, registry: PluginRegistry | None = None) -> None:
-        self._session_options = Options(options or {})
+        self._given: dict[str, Value] = normalize(options, "session")
         self._registry = registry
         self._deployers: dict[str, Deployer] = {}
         self._running: list[RunningGraph] = []
@@ -119,7 +124,8 @@ class DFlowSession:
         """The plugins of this session, loaded when first needed."""
         with self._lock:
             if self._registry is None:
-                self._registry = load_plugins(builtin=[builtin], allow=self._session_options.names("plugins"))
+                named = {name.strip() for name in resolve(self._given).plugins.split(",")} - {""}
+                self._registry = load_plugins(builtin=[builtin], allow=named or None)
             return self._registry
 
     @property
@@ -130,7 +136,7 @@ class DFlowSession:
 
     def check(self, graph: FlowGraph) -> tuple[Fault, ...]:
         """Every fault of a graph; starts nothing and compiles nothing."""
-        return self._builder(graph, None).check(graph)
+        return check_graph(graph, self.registry, self._given)
 
     def compile(self, graph: FlowGraph, *, cache: bool = True) -> FlowModel:
         """Turn a graph into what can be deployed.
@@ -147,15 +153,15 @@ class DFlowSession:
 
     def build(self, graph: FlowGraph, *, cache: bool = True) -> tuple[FlowModel, BuildReport]:
         """`compile`, with the report of what was compiled and what came from the cache."""
-        options = self.options_of(graph)
-        store = open_cache(options) if cache and options.bool("cache") else None
-        return self._builder(graph, store).build(graph)
+        options = resolve(self._given, graph.options)
+        store = CompileCache(options.cache_dir) if cache and options.cache and options.cache_dir else None
+        return FlowModelBuilder(self.registry, self._given, store).build_and_report(graph)
 
     def plan(self, model: FlowModel) -> DeployPlan:
         """Decide which process, device, thread count and queue everything gets on this machine."""
-        options = self._session_options.over(model.options)
+        options = self._options_of(model)
         shares = {name: entry.shares_process for name, entry in self.registry.engines.items()}
-        transport = self.registry.local_transport(options.text("transport")).scheme
+        transport = self.registry.local_transport(options.transport).scheme
         return plan_deployment(model, machine_resources(), shares, options, transport)
 
     def deploy(self, model: FlowModel, plan: DeployPlan) -> Deployment:
@@ -164,14 +170,13 @@ class DFlowSession:
         Raises:
             StartupError: if one does not come up.
         """
-        options = self._session_options.over(model.options)
+        options = self._options_of(model)
         with self._lock:
             self._check_open()
-            scheme = options.text("deployer")
-            deployer = self._deployers.get(scheme)
+            deployer = self._deployers.get(options.deployer)
             if deployer is None:
-                deployer = self._deployers[scheme] = self.registry.deployer(scheme).factory()
-        return deployer.deploy(model, plan, options.as_texts())
+                deployer = self._deployers[options.deployer] = self.registry.deployer(options.deployer).factory()
+        return deployer.deploy(model, plan, as_texts(options))
 
     def run(self, graph: FlowGraph | FlowModel, mode: str = "process") -> RunningGraph:
         """Compile a graph (or take a compiled one) and start it.
@@ -183,7 +188,7 @@ class DFlowSession:
         with self._lock:
             self._check_open()
         model, report = (graph, None) if isinstance(graph, FlowModel) else self.build(graph)
-        options = self._session_options.over(model.options)
+        options = self._options_of(model)
         if mode == "inline":
             running = RunningGraph(model, options, self._inline(model), None, report)
         else:
@@ -196,10 +201,6 @@ class DFlowSession:
         with self._lock:
             self._running.append(running)
         return running
-
-    def options_of(self, graph: FlowGraph) -> Options:
-        """Options in force for a graph."""
-        return self._session_options.over(graph.options)
 
     def forget(self, running: RunningGraph) -> None:
         """A graph that was closed by its owner."""
@@ -217,8 +218,9 @@ class DFlowSession:
         for deployer in deployers.values():
             deployer.close()
 
-    def _builder(self, graph: FlowGraph, cache: CompileCache | None) -> FlowModelBuilder:
-        return FlowModelBuilder(self.registry, self.options_of(graph), cache)
+    def _options_of(self, model: FlowModel) -> Options:
+        """Options in force for a compiled graph: what it was compiled with, and what this session says."""
+        return from_texts({**model.options, **{key: str(value) for key, value in self._given.items()}})
 
     def _inline(self, model: FlowModel) -> InlineBackend:
         loaders = {part.engine: self.registry.engine(part.engine).worker() for part in model.submodels.values()}

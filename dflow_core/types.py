@@ -77,6 +77,9 @@ def data_type_of(dtype: npt.DTypeLike) -> DataType:
         TensorError: if tensors cannot have this dtype (complex, datetime, structured, ...).
     """
     resolved = np.dtype(dtype)
+    exact = _FROM_NUMPY.get(resolved)
+    if exact is not None and resolved.isnative:
+        return exact
     if resolved.kind in "US":
         return DataType.STRING
     if resolved.name == "bfloat16":
@@ -182,6 +185,7 @@ class FuncSpec:
             their transactions when a call sends nothing.
         stream_input: Whether it takes queues instead of values.
         n_mapping: Whether it may send several messages, or none, for one call.
+        generator: Whether one call may send several messages to an output, which are parts of the input's transaction.
     """
 
     name: str
@@ -191,6 +195,7 @@ class FuncSpec:
     holds_inputs: bool = False
     stream_input: bool = False
     n_mapping: bool = False
+    generator: bool = False
 
 
 @dataclass(frozen=True, slots=True)

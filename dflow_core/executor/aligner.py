@@ -130,8 +130,8 @@ def _split_members(msg: FlowMsg) -> list[FlowMsg]:
     if not msg.aux.members:
         return [msg]
     kept = msg.info.data_flag & (DataFlag.ERROR | DataFlag.INJECTED)
-    flag = kept | DataFlag.NULL | (DataFlag(0) if kept & DataFlag.ERROR else DataFlag.SKIP)
+    flag = kept | DataFlag.NULL | (0 if kept & DataFlag.ERROR else DataFlag.SKIP)
     aux = Aux(error=msg.aux.error) if msg.aux.error else NO_AUX
     others: list[MsgInfo] = [m.info for m in msg.aux.members if m.info.key != msg.info.key]
     head = FlowMsg(msg.info, msg.body, aux, msg.block)
-    return [head, *(FlowMsg(replace(info, data_flag=int(flag)), None, aux) for info in others)]
+    return [head, *(FlowMsg(replace(info, data_flag=flag), None, aux) for info in others)]

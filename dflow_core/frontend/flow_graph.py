@@ -122,7 +122,7 @@ class FlowGraph(data.FlowGraph):
         """
         values = self._bind(args, named)
         try:
-            outcomes = self.running.client.call(values, timeout=self._limit(timeout, "fetch_timeout"))
+            outcomes = self.running.client.call(values, timeout=self._fetch_limit(timeout))
         except DflowError as error:
             raise self._with_cause(error) from self._cause(error)
         results = [to_values(outcome, None, copy) for outcome in outcomes]
@@ -156,7 +156,7 @@ class FlowGraph(data.FlowGraph):
         with counting(items, progress, self.name) as (source, tick):
             bound = (self._bind_item(item) for item in source)
             outcomes = running.client.stream(
-                bound, in_flight=window, ordered=ordered, timeout=self._limit(timeout, "fetch_timeout"), on_end=tick
+                bound, in_flight=window, ordered=ordered, timeout=self._fetch_limit(timeout), on_end=tick
             )
             for outcome in outcomes:
                 if outcome.error is None:
@@ -192,7 +192,7 @@ class FlowGraph(data.FlowGraph):
         else:
             bound = bind_inputs(self, (), values, partial=partial)
             check_values(self, bound, self.running.input_specs)
-        return self.running.client.feed(bound, info=info, timeout=self._limit(timeout, "feed_timeout"))
+        return self.running.client.feed(bound, info=info, timeout=self._feed_limit(timeout))
 
     def fetch(
         self, outputs: Sequence[data.FlowOutput | str | int] | None = None, *, timeout: float | None = None,
@@ -211,7 +211,7 @@ class FlowGraph(data.FlowGraph):
             DroppedError, NodeError, ...: what ended the transaction whose turn it is.
         """
         chosen = output_indexes(self, outputs)
-        outcome = self.running.client.fetch(self._limit(timeout, "fetch_timeout"))
+        outcome = self.running.client.fetch(self._fetch_limit(timeout))
         if outcome.error is not None:
             raise self._with_cause(outcome.error) from self._cause(outcome.error)
         value = to_values(outcome, chosen, copy)
@@ -279,8 +279,11 @@ class FlowGraph(data.FlowGraph):
             f"not a {type(item).__name__}"
         )
 
-    def _limit(self, timeout: float | None, option: str) -> float | None:
-        return self.running.limit(option) if timeout is None else timeout
+    def _feed_limit(self, timeout: float | None) -> float | None:
+        return self.running.feed_timeout if timeout is None else timeout
+
+    def _fetch_limit(self, timeout: float | None) -> float | None:
+        return self.running.fetch_timeout if timeout is None else timeout
 
     def _cause(self, error: DflowError) -> BaseException | None:
         """The user's own exception, where the node ran in this thread (inline mode)."""

@@ -70,3 +70,6 @@ class Deployer(abc.ABC):
         Raises:
             StartupError: if one does not come up; everything started is ended first.
         """
+
+    def close(self) -> None:
+        """Free what its deployments share, such as a template process. Idempotent."""
