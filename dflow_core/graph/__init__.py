@@ -5,7 +5,9 @@ Imports errors, types and options; nothing else of the core.
 
 from dflow_core.graph.attributes import NODE_ATTRIBUTES, OVERFLOWS, Attribute, AttrValue, QueueSettings
 from dflow_core.graph.batching import Batch, CountBatch, TimeBatch
+from dflow_core.graph.check_types import Describe, PointDescription
 from dflow_core.graph.flow_graph import FlowGraph
+from dflow_core.graph.foreign_points import OpaqueProcessPoint, PointCodec
 from dflow_core.graph.names import name_scope
 from dflow_core.graph.node import FlowData, FlowNode, FlowOutput, GraphView, PortMap, ProcessPoint, Source
 from dflow_core.graph.points import (
@@ -17,6 +19,7 @@ from dflow_core.graph.points import (
     GraphProcessPoint,
     ModelProcessPoint,
 )
+from dflow_core.graph.storage import deserialize_graph, graph_fingerprint, load_graph, save_graph, serialize_graph
 
 __all__ = [
     "NODE_ATTRIBUTES",
@@ -26,6 +29,7 @@ __all__ = [
     "Attribute",
     "Batch",
     "CountBatch",
+    "Describe",
     "FlowData",
     "FlowGraph",
     "FlowGraphProcessPoint",
@@ -37,10 +41,18 @@ __all__ = [
     "GraphProcessPoint",
     "GraphView",
     "ModelProcessPoint",
+    "OpaqueProcessPoint",
+    "PointCodec",
+    "PointDescription",
     "PortMap",
     "ProcessPoint",
     "QueueSettings",
     "Source",
     "TimeBatch",
+    "deserialize_graph",
+    "graph_fingerprint",
+    "load_graph",
     "name_scope",
+    "save_graph",
+    "serialize_graph",
 ]

@@ -41,6 +41,10 @@ class TimeBatch:
         object.__setattr__(self, "batch_dim", int(batch_dim))
         object.__setattr__(self, "drop_remainder", drop_remainder)
 
+    def __str__(self) -> str:
+        dim = f", batch_dim={self.batch_dim}" if self.batch_dim >= 0 else ""
+        return f"TimeBatch({self.time_window:g}{dim}{', drop_remainder=True' if self.drop_remainder else ''})"
+
 
 @dataclass(frozen=True, slots=True, init=False)
 class CountBatch:
@@ -71,6 +75,11 @@ class CountBatch:
         object.__setattr__(self, "slide_stride", int(slide_stride))
         object.__setattr__(self, "timeout", seconds(timeout, "CountBatch timeout"))
         object.__setattr__(self, "padding", padding)
+
+    def __str__(self) -> str:
+        stride = f", slide_stride={self.slide_stride}" if self.slide_stride else ""
+        timeout = f", timeout={self.timeout:g}" if self.timeout else ""
+        return f"CountBatch({self.batch_size}{stride}{timeout}{', padding=True' if self.padding else ''})"
 
 
 Batch: TypeAlias = TimeBatch | CountBatch

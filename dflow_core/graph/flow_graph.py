@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping, Sequence
 
-from dflow_core.errors import UsageError
+from dflow_core.errors import Fault, UsageError
+from dflow_core.graph.check_types import Describe
+from dflow_core.graph.drawing import to_dot, to_mermaid, to_text
 from dflow_core.graph.names import settle
 from dflow_core.graph.node import FlowData, FlowNode, FlowOutput
+from dflow_core.graph.validation import graph_faults
 
 
 class FlowGraph:
@@ -55,6 +59,38 @@ class FlowGraph:
         """Names of the outputs in the user's order: `<node>` for a node with one output, else `<node>:<index>`."""
         return tuple(output.name for output in self.outputs)
 
+    def faults(self, describe: Describe | None = None) -> tuple[Fault, ...]:
+        """Everything that is wrong with the graph and the graphs inside it; nothing is started.
+
+        Args:
+            describe: Says what a process point takes and gives, for a node with so many inputs and outputs; without it
+                counts, dtypes and shapes of models are not checked.
+        """
+        return graph_faults(self, describe)
+
+    def to_mermaid(self) -> str:
+        """The graph as a Mermaid flowchart."""
+        return to_mermaid(self)
+
+    def to_dot(self) -> str:
+        """The graph in the language of Graphviz."""
+        return to_dot(self)
+
+    def __str__(self) -> str:
+        return to_text(self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {len(self.nodes)} nodes)"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What notebooks show: the drawing where they know Mermaid, else the table."""
+        mermaid = self.to_mermaid()
+        return {
+            "text/plain": str(self),
+            "text/markdown": f"```mermaid\n{mermaid}```\n",
+            "text/vnd.mermaid": mermaid,
+        }
+
 
 def _walk(outputs: Sequence[FlowOutput]) -> tuple[list[FlowNode], list[FlowData]]:
     nodes: dict[FlowNode, None] = {}
@@ -75,8 +111,6 @@ def _walk(outputs: Sequence[FlowOutput]) -> tuple[list[FlowNode], list[FlowData]
 
 def _in_order(nodes: Sequence[FlowNode]) -> tuple[FlowNode, ...]:
     """Producers before consumers, else as created; nodes in or behind a cycle come last."""
-    import heapq
-
     feeds: dict[FlowNode, set[FlowNode]] = {node: set() for node in nodes}
     waits: dict[FlowNode, int] = {}
     for node in nodes:

@@ -28,10 +28,9 @@ class FlowData:
         schema: Element type and shape of what will be fed, if known; fed values are checked against it.
     """
 
-    def __init__(self, name: str | None = None, schema: TensorSpec | None = None) -> None:
-        if schema is not None and not isinstance(schema, TensorSpec):
-            raise UsageError(f"the schema of a FlowData must be a TensorSpec, got {type(schema).__name__}")
-        self._name = Name(name, "FlowData")
+    def __init__(self, name: str | Name | None = None, schema: TensorSpec | None = None) -> None:
+        _check_type(schema, (TensorSpec, type(None)), "a TensorSpec as schema of a FlowData", None)
+        self._name = name if isinstance(name, Name) else Name(name, "FlowData")
         self.schema = schema
 
     @property
@@ -70,6 +69,10 @@ class GraphView(Protocol):
         """Name of the graph."""
 
     @property
+    def options(self) -> Mapping[str, str]:
+        """Options of the graph."""
+
+    @property
     def inputs(self) -> tuple[FlowData, ...]:
         """What the caller feeds, in order."""
 
@@ -93,8 +96,7 @@ class ProcessPoint:
     name: str
 
     def __init__(self, name: str | None = None) -> None:
-        if name is not None and not isinstance(name, str):
-            raise UsageError(f"the name of a process point must be a text, got {type(name).__name__}")
+        _check_type(name, (str, type(None)), "a text as name of a process point", None)
         self.name = type(self).__name__ if name is None else name
 
     @property
@@ -106,6 +108,10 @@ class ProcessPoint:
     def nested(self) -> GraphView | None:
         """The graph inside, if it is one."""
         return None
+
+    def caption(self) -> str:
+        """What it is, in a few words, for drawings."""
+        return self.kind or type(self).__name__
 
     def node_name(self) -> str:
         """What a node made from this point is called if nobody says."""
@@ -147,11 +153,10 @@ class FlowNode:
         UsageError: a count or the name is of the wrong type, or a count is out of range.
     """
 
-    def __init__(self, input_num: int, output_num: int, name: str | None = None) -> None:
-        for what, count in (("input_num", input_num), ("output_num", output_num)):
-            if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAX_PORTS:
-                raise UsageError(f"{what}: expected a whole number from 0 to {MAX_PORTS}, got {count!r}")
-        self._name = Name(name, "FlowNode")
+    def __init__(self, input_num: int, output_num: int, name: str | Name | None = None) -> None:
+        _check_count("input_num", input_num)
+        _check_count("output_num", output_num)
+        self._name = name if isinstance(name, Name) else Name(name, "FlowNode")
         self.input_num = input_num
         self.output_num = output_num
         self.alias: str | None = None
@@ -162,7 +167,7 @@ class FlowNode:
         self._output_maps: list[PortMap] = []
         self._attrs: dict[str, AttrValue] = {}
         self._queues: dict[int, QueueSettings] = {}
-        self._depth = 0
+        self.depth = 0
 
     # ------------------------------------------------------------------------------------------------- reading
 
@@ -202,6 +207,11 @@ class FlowNode:
         return MappingProxyType(self._attrs)
 
     @property
+    def queues(self) -> Mapping[int, QueueSettings]:
+        """What `set_queue` was called with, by output."""
+        return MappingProxyType(self._queues)
+
+    @property
     def outputs(self) -> tuple[FlowOutput, ...]:
         """Its outputs."""
         return tuple(FlowOutput(self, i) for i in range(self.output_num))
@@ -229,7 +239,7 @@ class FlowNode:
         """The queues behind an output, from `set_queue`, `set_options(depth=)` or the queue attributes."""
         own = self._queues.get(output_index, QueueSettings())
         by_attr = self._attrs.get("_flow_attr", True) is True
-        depth = own.depth or self._depth
+        depth = own.depth or self.depth
         if not depth and by_attr and type(given := self._attrs.get("_flow_attr_depth", 0)) is int:
             depth = max(given, 0)
         overwrite = by_attr and self._attrs.get("_flow_attr_enqueue_policy") == "OVERWRITE"
@@ -266,12 +276,7 @@ class FlowNode:
             message = f"expected {len(input_indexes)} inputs, got {len(inputs)}"
             raise GraphError(self.name, [Fault("arity", self.name, "", message, "give one value for each input")])
         for port, source in zip(input_indexes, inputs):
-            if not isinstance(source, (FlowData, FlowOutput)):
-                hint = "give one of its outputs" if isinstance(source, (tuple, FlowNode)) else None
-                got = type(source).__name__
-                raise UsageError(
-                    f"input {port}: expected FlowData or FlowOutput, got {got}", node=self.name, hint=hint
-                )
+            _check_source(source, port, self.name)
         for port, source in zip(input_indexes, inputs):
             self._sources[port] = source
         outputs = tuple(FlowOutput(self, i) for i in output_indexes)
@@ -287,8 +292,7 @@ class FlowNode:
         Raises:
             UsageError: not a process point.
         """
-        if not isinstance(point, ProcessPoint):
-            raise UsageError(f"expected a process point, got {type(point).__name__}", node=self.name)
+        _check_type(point, ProcessPoint, "a process point", self.name)
         self._points.append(point)
         self._name.rebase(point.node_name())
 
@@ -305,9 +309,7 @@ class FlowNode:
             UsageError: an attribute is neither TimeBatch nor CountBatch, or an index is no number.
         """
         for attr in attrs:
-            if not isinstance(attr, (TimeBatch, CountBatch)):
-                message = f"input {index}: expected TimeBatch or CountBatch, got {type(attr).__name__}"
-                raise UsageError(message, node=self.name)
+            _check_type(attr, (TimeBatch, CountBatch), "TimeBatch or CountBatch", self.name)
         self._input_maps.append(self._port_map(index, point, point_index, tuple(attrs)))
 
     def map_output(self, index: int, point: ProcessPoint, point_index: int) -> None:
@@ -315,17 +317,14 @@ class FlowNode:
         self._output_maps.append(self._port_map(index, point, point_index, ()))
 
     def _port_map(self, index: int, point: ProcessPoint, point_index: int, attrs: tuple[Batch, ...]) -> PortMap:
-        for number in (index, point_index):
-            if isinstance(number, bool) or not isinstance(number, int):
-                raise UsageError(f"expected a port number, got {number!r}", node=self.name)
-        if not isinstance(point, ProcessPoint):
-            raise UsageError(f"expected a process point, got {type(point).__name__}", node=self.name)
+        _check_type(index, int, "a port number", self.name)
+        _check_type(point_index, int, "a port number", self.name)
+        _check_type(point, ProcessPoint, "a process point", self.name)
         return PortMap(index, point, point_index, attrs)
 
     def set_alias(self, alias: str) -> FlowNode:
         """Give the node a second name, used in placement files; returns the node."""
-        if not isinstance(alias, str) or not alias:
-            raise UsageError(f"an alias must be a text that is not empty, got {alias!r}", node=self.name)
+        _check_type(alias, str, "a text as alias", self.name)
         self.alias = alias
         return self
 
@@ -335,9 +334,8 @@ class FlowNode:
         Raises:
             UsageError: the name is not a text, or the value is neither bool, int nor str.
         """
-        if not isinstance(name, str) or not isinstance(value, (bool, int, str)):
-            message = f"attribute {name!r}: expected a text and a bool, int or str, got {value!r}"
-            raise UsageError(message, node=self.name)
+        _check_type(name, str, "a text as name of an attribute", self.name)
+        _check_type(value, (bool, int, str), f"a bool, int or str as value of attribute {name!r}", self.name)
         self._attrs[name] = value
 
     def set_options(self, **options: object) -> FlowNode:
@@ -351,13 +349,13 @@ class FlowNode:
             OptionError: an unknown option (with the nearest known ones), or a value it cannot have.
         """
         rest = dict(options)
-        depth = rest.pop("depth", self._depth)
+        depth = rest.pop("depth", self.depth)
         engine = rest.pop("engine", self.engine)
         if not isinstance(depth, int):
             raise OptionError(f"depth: expected a whole number, got {depth!r}", node=self.name)
         if not isinstance(engine, str):
             raise OptionError(f"engine: expected a text, got {engine!r}", node=self.name)
-        self._depth = QueueSettings(depth).depth
+        self.depth = QueueSettings(depth).depth
         self.options = changed_options(self.options, rest)
         if engine:
             self._attrs["engine"] = engine
@@ -382,3 +380,20 @@ class FlowNode:
 
     def __repr__(self) -> str:
         return f"FlowNode({self.name!r}, {self.input_num} -> {self.output_num}, {self.point})"
+
+
+def _check_type(value: object, expected: type | tuple[type, ...], what: str, node: str | None) -> None:
+    if not isinstance(value, expected):
+        raise UsageError(f"expected {what}, got {value!r}", node=node)
+
+
+def _check_count(what: str, count: object) -> None:
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAX_PORTS:
+        raise UsageError(f"{what}: expected a whole number from 0 to {MAX_PORTS}, got {count!r}")
+
+
+def _check_source(source: object, port: int, node: str) -> None:
+    if not isinstance(source, (FlowData, FlowOutput)):
+        hint = "give one of its outputs" if isinstance(source, (tuple, FlowNode)) else None
+        got = type(source).__name__
+        raise UsageError(f"input {port}: expected FlowData or FlowOutput, got {got}", node=node, hint=hint)

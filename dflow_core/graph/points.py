@@ -52,11 +52,16 @@ class GraphProcessPoint(ProcessPoint):
         if not isinstance(framework, Framework):
             raise UsageError(f"framework: expected df.Framework.ONNX or another member, got {framework!r}")
         self.framework = framework
+        is_bytes = isinstance(graph_file, (bytes, bytearray, memoryview))
         self.graph_bytes = bytes(graph_file) if isinstance(graph_file, (bytes, bytearray, memoryview)) else b""
-        self.graph_file = "" if self.graph_bytes else _absolute(graph_file, "graph_file")
+        self.graph_file = "" if is_bytes else _absolute(graph_file, "graph_file")
         self.load_params = _texts(load_params or {}, "load_params")
         self.compile_config_path = _absolute(compile_config_path, "compile_config_path") if compile_config_path else ""
         self.settings = _texts(settings, "settings")
+
+    def caption(self) -> str:
+        """The framework."""
+        return f"{self.framework.name.lower()} model"
 
     def node_name(self) -> str:
         """The point's name if it was given one, else the file's without its ending."""
@@ -137,6 +142,10 @@ class FuncProcessPoint(ProcessPoint):
         """Its functions and the ports they own."""
         return self._functions
 
+    def caption(self) -> str:
+        """Whether it is user code, and the name of a ready-made function."""
+        return self.builtin or "function"
+
     def node_name(self) -> str:
         """The point's name if it was given one, else the ready-made function's."""
         return self.name if self.name != type(self).__name__ else self.builtin or "FlowNode"
@@ -183,6 +192,10 @@ class FlowGraphProcessPoint(ProcessPoint):
         """The graph inside."""
         return self.flow_graph
 
+    def caption(self) -> str:
+        """That it is a graph."""
+        return "graph"
+
     def node_name(self) -> str:
         """The point's name if it was given one, else the graph's."""
         return self.name if self.name != type(self).__name__ else self.flow_graph.name
@@ -201,6 +214,10 @@ class ModelProcessPoint(ProcessPoint):
     def __init__(self, path: str | os.PathLike[str], name: str | None = None) -> None:
         super().__init__(name)
         self.path = _absolute(path, "path")
+
+    def caption(self) -> str:
+        """That it is a compiled model."""
+        return "compiled model"
 
     def node_name(self) -> str:
         """The point's name if it was given one, else the file's without its ending."""
@@ -236,7 +253,7 @@ def _packer_of(py_func: object) -> Callable[[object], FuncPackage]:
 
 
 def _absolute(path: str | os.PathLike[str] | bytes, what: str) -> str:
-    if not isinstance(path, (str, os.PathLike)):
+    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
         raise UsageError(f"{what}: expected a path, got {path!r}")
     return os.path.abspath(os.fspath(path))
 

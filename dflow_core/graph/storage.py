@@ -1,0 +1,73 @@
+"""Front door of `serde.py`: protobuf is loaded when a graph is first written or read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from dflow_core.graph.flow_graph import FlowGraph
+from dflow_core.graph.foreign_points import PointCodec
+
+_NO_CODECS: Mapping[str, PointCodec] = MappingProxyType({})
+
+
+def serialize_graph(graph: FlowGraph, codecs: Mapping[str, PointCodec] = _NO_CODECS) -> bytes:
+    """A graph as bytes; equal graphs give equal bytes.
+
+    Args:
+        graph: The graph.
+        codecs: Functions for process points of third-party kinds, by kind (the registry's `point_kinds`).
+
+    Raises:
+        UsageError: the graph cannot be written because of its faults.
+        PackagingError: something in it cannot be written, or it is larger than 2 GiB.
+        PluginError: nobody registered the kind of a process point.
+    """
+    from dflow_core.graph import serde
+
+    return serde.serialize_graph(graph, codecs)
+
+
+def deserialize_graph(data: bytes, codecs: Mapping[str, PointCodec] = _NO_CODECS, *, opaque: bool = False) -> FlowGraph:
+    """The inverse of `serialize_graph`. Runs no code of the graph.
+
+    Args:
+        data: The bytes.
+        codecs: Functions for process points of third-party kinds, by kind.
+        opaque: Whether points of unknown kinds are kept as they are (to look at the graph), instead of refused.
+
+    Raises:
+        ModelFormatError: the bytes are no graph; says where.
+        PluginError: nobody registered the kind of a process point.
+    """
+    from dflow_core.graph import serde
+
+    return serde.deserialize_graph(data, codecs, opaque=opaque)
+
+
+def save_graph(graph: FlowGraph, path: str | os.PathLike[str], codecs: Mapping[str, PointCodec] = _NO_CODECS) -> None:
+    """Write a graph to a file, which is complete or not there; errors as for `serialize_graph`."""
+    from dflow_core.graph import serde
+
+    serde.save_graph(graph, path, codecs)
+
+
+def load_graph(
+    path: str | os.PathLike[str], codecs: Mapping[str, PointCodec] = _NO_CODECS, *, opaque: bool = False
+) -> FlowGraph:
+    """Read a graph from a file; arguments and errors as for `deserialize_graph`."""
+    from dflow_core.graph import serde
+
+    return serde.load_graph(path, codecs, opaque=opaque)
+
+
+def graph_fingerprint(graph: FlowGraph, codecs: Mapping[str, PointCodec] = _NO_CODECS) -> str:
+    """Text that is equal for graphs that say the same, also from different processes.
+
+    Pickled code counts by its fingerprint, because pickles of one class differ from process to process; model files
+    count by their path only.
+    """
+    from dflow_core.graph import serde
+
+    return serde.graph_fingerprint(graph, codecs)
