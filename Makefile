@@ -59,7 +59,7 @@ $(VENV)/.tools: $(VENV)/.installed requirements-dev.txt
 	@touch $@
 
 demo: $(VENV)/.installed
-	@$(BIN)/dflow demo $(DEMO_ARGS)
+	@$(BIN)/dflow demo -- $(DEMO_ARGS)
 
 test: $(VENV)/.tools
 	@$(PYTEST) $(TEST_ARGS)

@@ -8,8 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import click
 
-from dflow_core.cli.command import INTERRUPTED, USAGE, guarded
-from dflow_core.cli.output import Output
+from dflow_core.cli.command import INTERRUPTED
 
 COMMANDS = {
     "plugins": "What is installed: loaded, or failed and why.",
@@ -64,13 +63,7 @@ def run(arguments: Sequence[str]) -> int:
         return done.exit_code
     except click.Abort:
         return INTERRUPTED
-    except click.UsageError as error:
-        error.show()
-        return USAGE
     except click.ClickException as error:
-        return guarded(lambda: _again(error), Output())
+        error.show()
+        return error.exit_code
     return code if isinstance(code, int) else 0
-
-
-def _again(error: click.ClickException) -> int:
-    raise error

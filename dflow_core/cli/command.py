@@ -30,33 +30,31 @@ class Refused(click.ClickException):
         self.hint = hint
 
 
-def command(
-    name: str,
-) -> Callable[[Callable[Concatenate[Services, Output, P], int]], Callable[Concatenate[click.Context, P], None]]:
+def command(name: str) -> Callable[[Callable[Concatenate[Services, Output, P], int]], click.Command]:
     """Turn a function into a command.
 
     The function is given the services and the output, then its options; it returns the exit code.
     """
 
-    def wrap(func: Callable[Concatenate[Services, Output, P], int]) -> Callable[Concatenate[click.Context, P], None]:
-        @click.command(name, help=(func.__doc__ or "").split("\n\nReturns:")[0])
-        @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
-        @click.option("--debug", is_flag=True, help="Show tracebacks.")
+    def wrap(func: Callable[Concatenate[Services, Output, P], int]) -> click.Command:
         @click.pass_context
-        @functools.wraps(func)
-        def run(ctx: click.Context, *args: P.args, **kwargs: P.kwargs) -> None:
+        def run(ctx: click.Context, /, *args: P.args, **kwargs: P.kwargs) -> None:
             output = Output(bool(kwargs.pop("as_json")))
             debug = bool(kwargs.pop("debug"))
             services = ctx.find_object(Services) or Services()
             ctx.exit(guarded(functools.partial(func, services, output, *args, **kwargs), output, debug))
 
-        return run
+        # Options below `@command` have left their parameters on the function.
+        named = functools.update_wrapper(run, func)
+        named = click.option("--debug", is_flag=True, help="Show tracebacks.")(named)
+        named = click.option("--json", "as_json", is_flag=True, help="Print one JSON document, no tables.")(named)
+        return click.command(name, help=func.__doc__)(named)
 
     return wrap
 
 
 def settings(func: Callable[P, int]) -> Callable[P, int]:
-    """Give a command `-o KEY=VALUE`, as a dict `options`."""
+    """Give a command `-O KEY=VALUE`, as a dict `options`."""
 
     def parse(_ctx: click.Context, _param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
         wrong = [text for text in given if "=" not in text.strip("=")]
@@ -64,9 +62,9 @@ def settings(func: Callable[P, int]) -> Callable[P, int]:
             raise click.BadParameter(f"expected KEY=VALUE, got {wrong[0]!r}")
         return {key.strip(): value for key, _, value in (text.partition("=") for text in given)}
 
-    help_text = "An option of the session, such as queue_depth=32; repeatable. `dflow config show` lists them."
-    decorate = click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", callback=parse, help=help_text)
-    return decorate(func)
+    text = "An option of the session, such as queue_depth=32; repeatable. `dflow config show` lists them."
+    option = click.option("-O", "--option", "options", multiple=True, metavar="KEY=VALUE", callback=parse, help=text)
+    return option(func)
 
 
 def guarded(work: Callable[[], int], output: Output, debug: bool = False) -> int:

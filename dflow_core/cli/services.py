@@ -28,7 +28,8 @@ def open_session(options: Mapping[str, str]) -> DFlowSession:
 
 def run_trial() -> None:
     """Run a graph of one Python function in a process of its own, cold."""
-    from dflow_core.frontend import FlowData, FlowGraph, pyflow
+    from dflow_core.frontend import FlowGraph, pyflow
+    from dflow_core.graph import FlowData
 
     @pyflow
     def negate(value):  # type: ignore[no-untyped-def]

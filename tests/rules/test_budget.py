@@ -56,6 +56,16 @@ def test_everything_is_annotated(core, plugins):
     assert not bare, "\n".join(bare)
 
 
+def test_any_stays_in_binding_packages(core, plugins):
+    wrong = sorted({
+        f"{m.path}:{i.line}: Any"
+        for m in [*core, *plugins]
+        for i in m.imports()
+        if i.module == "typing.Any" and "bindings" not in m.path.parts
+    })
+    assert not wrong, "\n".join(wrong)
+
+
 def test_the_core_has_a_bounded_number_of_public_names():
     import dflow_core
 

@@ -13,7 +13,7 @@ from dflow_core.options import effective
 @command("show")
 @settings
 def show(services: Services, output: Output, options: dict[str, str]) -> int:
-    """Every option, the value in force, and where it comes from: an -o here, the environment, or its default."""
+    """Every option, the value in force, and where it comes from: an -O here, the environment, or its default."""
     found = effective(session=options)
     output.table(
         ["option", "value", "from", "meaning"],

@@ -92,7 +92,7 @@ def test_every_command_exists_explains_itself_and_has_json(name):
         assert {"--json", "--debug"} <= {opt for param in leaf.params for opt in param.opts}
 
 
-@pytest.mark.parametrize("arguments", [["nope"], ["plugins", "--nope"], ["inspect"], ["config", "show", "-o", "x"]])
+@pytest.mark.parametrize("arguments", [["nope"], ["plugins", "--nope"], ["inspect"], ["config", "show", "-O", "x"]])
 def test_wrong_usage_gives_exit_code_2(arguments, capsys):
     assert run(arguments) == 2
     assert "Error:" in capsys.readouterr().err

@@ -18,12 +18,12 @@ def test_the_environment_is_named_as_origin(cli):
 
 
 def test_an_option_given_here_wins(cli):
-    shown = cli("config", "show", "--json", "-o", "queue_depth=9", env={"DFLOW_QUEUE_DEPTH": "4"}).json["queue_depth"]
+    shown = cli("config", "show", "--json", "-O", "queue_depth=9", env={"DFLOW_QUEUE_DEPTH": "4"}).json["queue_depth"]
     assert (shown["value"], shown["origin"]) == (9, "session")
 
 
 def test_a_misspelt_option_names_the_nearest(cli):
-    result = cli("config", "show", "-o", "queue_depht=9")
+    result = cli("config", "show", "-O", "queue_depht=9")
     assert result.code == 2
     assert "unknown option 'queue_depht'" in result.err and "queue_depth" in result.err
 

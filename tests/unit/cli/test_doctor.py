@@ -84,7 +84,7 @@ def test_a_missing_compiler_is_a_note(monkeypatch):
 
 
 def test_libraries_are_imported_and_their_errors_told(monkeypatch):
-    answers = {"a": SimpleNamespace(__version__="1.0"), "b": ModuleNotFoundError("No module named 'b'"), "c": OSError("glibc")}
+    answers = {"a": SimpleNamespace(__version__="1.0"), "b": ModuleNotFoundError("no b"), "c": OSError("glibc")}
 
     def load(name: str) -> object:
         if isinstance(answers[name], Exception):

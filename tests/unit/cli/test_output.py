@@ -39,7 +39,7 @@ def test_values_become_what_json_can_hold(value, expected):
 
 
 @pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (6 * 1024**2, "6.0 MiB"), (2**50, "1024.0 TiB")]
+    ("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (6 << 20, "6.0 MiB"), (1 << 50, "1024.0 TiB")]
 )
 def test_sizes_are_readable(count, text):
     assert size(count) == text
