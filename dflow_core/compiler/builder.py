@@ -1,0 +1,106 @@
+"""FlowGraph to FlowModel: check, lower, run the passes, compile the nodes, join them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from dflow_core.compiler.cache import CompileCache
+from dflow_core.compiler.check import Describer
+from dflow_core.compiler.ir import IrGraph
+from dflow_core.compiler.lower import lower
+from dflow_core.compiler.nodes import NodeCompiler
+from dflow_core.compiler.passes import (
+    AssignEngines,
+    Flatten,
+    InsertBatchNodes,
+    LoadModels,
+    PassResult,
+    PassSequence,
+    Prune,
+)
+from dflow_core.compiler.relation import build_relation
+from dflow_core.compiler.report import BuildReport
+from dflow_core.errors import GraphError
+from dflow_core.graph import FlowGraph
+from dflow_core.model import FlowModel
+from dflow_core.options import as_texts, resolve
+from dflow_core.plugins import PluginRegistry
+from dflow_core.spi import SPI_VERSION
+
+
+class FlowModelBuilder:
+    """Compiles graphs. Keeps nothing of them; may be used for several, also at once.
+
+    Args:
+        registry: Who gives what.
+        options: Options of the session, by name (see `dflow_core.options`).
+        cache: Where compiled models are kept; None compiles everything each time.
+    """
+
+    def __init__(
+        self, registry: PluginRegistry, options: Mapping[str, object] | None = None, cache: CompileCache | None = None
+    ) -> None:
+        self._registry = registry
+        self._session = dict(options or {})
+        self._cache = cache
+
+    def build(self, graph: FlowGraph) -> FlowModel:
+        """Compile a graph; the graph itself is only read.
+
+        Raises:
+            GraphError: the graph has faults; holds all of them.
+            PluginError: a plugin it needs is missing; says what to install.
+            CompileError: nodes that cannot be compiled; names each with its cause.
+        """
+        return self.build_and_report(graph)[0]
+
+    def build_and_report(self, graph: FlowGraph) -> tuple[FlowModel, BuildReport]:
+        """Compile a graph, and say what became of each node; see `build`."""
+        began = time.monotonic()
+        result = self.prepare(graph)
+        version = _dflow_version()
+        compiler = NodeCompiler(self._registry, self._session, self._cache, version)
+        models, reports = compiler.compile(result.graph.nodes, graph.name)
+        engines = {node.engine: self._registry.engine(node.engine).version for node in result.graph.nodes}
+        model = FlowModel(
+            graph.name,
+            {model.name: model for model in models},
+            build_relation(result.graph),
+            self._saved(graph),
+            as_texts(resolve(self._session, graph.options)),
+            {"dflow": version, "spi": str(SPI_VERSION)} | {f"engine {name}": v for name, v in sorted(engines.items())},
+        )
+        return model, BuildReport(tuple(reports), result.changed, time.monotonic() - began)
+
+    def prepare(self, graph: FlowGraph) -> PassResult:
+        """Everything before compiling: the checked graph with built-in nodes, flat, each node with its engine.
+
+        Raises:
+            GraphError: the graph has faults; holds all of them.
+            PluginError: a plugin it needs is missing.
+        """
+        resolve(self._session, graph.options)
+        describe = Describer(self._registry, graph, self._session)
+        faults = graph.faults(describe)
+        if faults:
+            raise GraphError(graph.name, faults)
+        lowered: IrGraph = lower(graph)
+        passes = PassSequence([
+            Prune(), LoadModels(), InsertBatchNodes(), Flatten(), Prune(), AssignEngines(self._registry, self._session),
+        ])
+        return passes.run(lowered)
+
+    def _saved(self, graph: FlowGraph) -> bytes:
+        from dflow_core.graph.serde import serialize_graph
+
+        return serialize_graph(graph)
+
+
+def _dflow_version() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version("dflow-core")
+    except metadata.PackageNotFoundError:
+        return "0+unknown"

@@ -1,0 +1,124 @@
+"""The user's graph as the plain data the passes work on; the user's objects are only read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dflow_core.compiler.ir import IrGraph, IrInput, IrNode, IrOutput
+from dflow_core.errors import Fault, GraphError, OptionError
+from dflow_core.graph import FlowData, FlowGraph, FlowGraphProcessPoint, FlowNode, ProcessPoint, QueueSettings
+from dflow_core.graph import Source as GraphSource
+from dflow_core.options import PLUGIN_PREFIX, find, resolve
+
+MAX_DEPTH = 4
+
+
+def lower(graph: FlowGraph, depth: int = 1, settings: Mapping[str, object] | None = None) -> IrGraph:
+    """The graph as plain data, the graphs inside its nodes included.
+
+    Args:
+        graph: A graph without faults.
+        depth: How deep it lies in others, from 1.
+        settings: Options of the graphs around it.
+
+    Raises:
+        GraphError: graphs are nested deeper than 4.
+    """
+    if depth > MAX_DEPTH:
+        text = f"graphs are nested more than {MAX_DEPTH} deep"
+        raise GraphError(graph.name, [Fault("nesting", graph.name, "", text, "flatten one of them by hand")])
+    if depth > 1:
+        _check_options(graph)
+    own = {**(settings or {}), **graph.options}
+    taken = {f"{node.name}:{i}" for node in graph.nodes for i in range(node.output_num)}
+    feeds: dict[GraphSource, str] = {}
+    for data in graph.inputs:
+        feeds[data] = free_name(f"{graph.name}:{data.name}", taken)
+        taken.add(feeds[data])
+    inputs = tuple(IrInput(data.name, feeds[data], data.schema) for data in graph.inputs)
+    nodes = tuple(_node(node, feeds, depth, own) for node in graph.nodes)
+    outputs = tuple(
+        IrOutput(name, _endpoint(output, feeds)) for name, output in zip(graph.output_names, graph.outputs)
+    )
+    return IrGraph(graph.name, inputs, nodes, outputs)
+
+
+def free_name(wanted: str, taken: set[str]) -> str:
+    """A name like `wanted` that is not taken: a node may be called like the graph, its output like an input."""
+    name, number = wanted, 1
+    while name in taken:
+        number += 1
+        name = f"{wanted}~{number}"
+    return name
+
+
+def _node(node: FlowNode, feeds: Mapping[GraphSource, str], depth: int, settings: Mapping[str, object]) -> IrNode:
+    point = node.point
+    assert point is not None, "the graph has been validated"
+    sources = [_endpoint(source, feeds) for source in node.sources]
+    names = [f"{node.name}:{i}" for i in range(node.output_num)]
+    ins, outs = node.point_inputs(), node.point_outputs()
+    body = None
+    if isinstance(point, FlowGraphProcessPoint):
+        body = lower(point.flow_graph, depth + 1, settings)
+        _check_ports(node, body)
+    queues = [node.queue(i) for i in range(node.output_num)]
+    if depth > 1 and "queue_depth" in settings:
+        default = resolve(graph=settings).queue_depth
+        queues = [q if q.depth else QueueSettings(default, q.overflow) for q in queues]
+    return IrNode(
+        name=node.name,
+        point=point,
+        inputs=_ordered(sources, ins),
+        outputs=_ordered(names, outs),
+        queues=tuple(queues[i] for i in _positions(outs)),
+        batches=tuple(node.batching(i) for i in _positions(ins)),
+        options=node.options,
+        settings=settings,
+        engine=node.engine,
+        body=body,
+    )
+
+
+def _ordered(items: Sequence[str], ports: Sequence[int]) -> tuple[str, ...]:
+    return tuple(items[i] for i in _positions(ports))
+
+
+def _positions(ports: Sequence[int]) -> list[int]:
+    """For each port of the point, the node's port that is tied to it."""
+    return sorted(range(len(ports)), key=lambda i: ports[i])
+
+
+def _endpoint(source: GraphSource | None, feeds: Mapping[GraphSource, str]) -> str:
+    assert source is not None, "the graph has been validated"
+    return feeds[source] if isinstance(source, FlowData) else f"{source.node.name}:{source.index}"
+
+
+def _check_options(graph: FlowGraph) -> None:
+    """A graph inside another may only set what its nodes can have: the rest belongs to the whole."""
+    for key in graph.options:
+        if not key.startswith(PLUGIN_PREFIX) and "node" not in find(key).scopes:
+            raise OptionError(
+                f"option {key!r} has no effect on graph {graph.name!r}, which lies inside another",
+                hint="set it on the outermost graph",
+            )
+
+
+def _check_ports(node: FlowNode, body: IrGraph) -> None:
+    faults = [
+        Fault("arity", node.name, "", f"the graph inside has {have} {what}s, the node {want}")
+        for what, have, want in (
+            ("input", len(body.inputs), node.input_num), ("output", len(body.outputs), node.output_num)
+        )
+        if have != want
+    ]
+    if faults:
+        raise GraphError(node.name, faults)
+
+
+def points_of(graph: IrGraph) -> list[ProcessPoint]:
+    """Every process point, those of graphs inside included."""
+    found = []
+    for node in graph.nodes:
+        found += [node.point] if node.body is None else points_of(node.body)
+    return found

@@ -1,0 +1,30 @@
+"""How compiled models are joined, from the edges, by name (runtime-semantics.md section 20)."""
+
+from __future__ import annotations
+
+from dflow_core.compiler.ir import IrGraph
+from dflow_core.model import Endpoint, ModelEndpoints, ModelRelation
+
+
+def build_relation(graph: IrGraph) -> ModelRelation:
+    """The relation of a flat graph.
+
+    Args:
+        graph: A graph without graphs inside; endpoints are unique.
+    """
+    fetched = {output.endpoint for output in graph.outputs}
+    read = {endpoint for node in graph.nodes for endpoint in node.inputs}
+    endpoints = [Endpoint(item.endpoint, dummy=item.endpoint not in read) for item in graph.inputs]
+    for node in graph.nodes:
+        for name, queue in zip(node.outputs, node.queues):
+            endpoints.append(Endpoint(name, queue.depth, queue.overflow, dummy=name not in read | fetched))
+    root = ModelEndpoints(
+        graph.name, tuple(item.endpoint for item in graph.inputs), tuple(item.endpoint for item in graph.outputs)
+    )
+    return ModelRelation(
+        tuple(endpoints),
+        {node.name: ModelEndpoints(node.name, node.inputs, node.outputs) for node in graph.nodes},
+        root,
+        tuple(item.name for item in graph.inputs),
+        tuple(item.name for item in graph.outputs),
+    )
