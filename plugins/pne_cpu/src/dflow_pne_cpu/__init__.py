@@ -7,7 +7,7 @@ Modules, lowest first:
     machine, names                          what this CPU can do; how people spell tensor names
     model_file, settings, recipe            the bytes of a model; what the user asks; what to do with the model
     rounding                                free dimensions rounded up
-    runtimes                                OpenVINO and onnxruntime behind one small interface (the only importers of either)
+    runtimes                                OpenVINO and onnxruntime behind one small interface
     engine | worker                         the two contracts of `dflow_core.spi`
     plugin                                  what is registered
 

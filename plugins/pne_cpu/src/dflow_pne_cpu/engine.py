@@ -91,7 +91,7 @@ def _model_of(
     session: Session, runtime: Runtime, file: ModelFile, facts: FileFacts, asked: Asked, recipe: Recipe,
     context: CompileContext,
 ) -> GraphModel:
-    inputs, outputs = _inputs_of(session, facts, recipe), session.outputs
+    inputs, outputs = _tensors_of(session, facts, recipe)
     _check_ports(context, inputs, outputs, file.label)
     rounding = make_rounding(asked.round_dims, inputs, outputs, facts)
     settings = {
@@ -116,12 +116,22 @@ def _model_of(
     )
 
 
-def _inputs_of(session: Session, facts: FileFacts, recipe: Recipe) -> tuple[TensorSpec, ...]:
-    """The session's inputs; where it dropped one that nothing reads, what the file says of it."""
-    expected, _ = expected_io(facts, recipe)
-    return tuple(
-        told if found.dtype is DataType.UNDEFINED else found for found, told in zip(session.inputs, expected)
+def _tensors_of(
+    session: Session, facts: FileFacts, recipe: Recipe
+) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+    """The session's tensors; what the file says where a library drops an input nobody reads, or calls a tensor of
+    unknown rank a scalar."""
+    inputs, outputs = expected_io(facts, recipe)
+    return (
+        tuple(_better(found, told) for found, told in zip(session.inputs, inputs)),
+        tuple(_better(found, told) for found, told in zip(session.outputs, outputs)),
     )
+
+
+def _better(found: TensorSpec, told: TensorSpec) -> TensorSpec:
+    if found.dtype is DataType.UNDEFINED:
+        return told
+    return TensorSpec(found.dtype, None, found.name) if found.shape == () and told.shape is None else found
 
 
 def _check_ports(

@@ -15,7 +15,7 @@ class FileFacts:
     Args:
         inputs, outputs: Its tensors, in the file's order; the dtype is UNDEFINED where the file does not say.
         symbols: Symbolic names of the dimensions of an input or output, by tensor name; "" where one has none.
-        tensors: Other tensors that can be asked for as outputs, with the number of ports of their node where known (0 if not).
+        tensors: Other nodes whose tensors can be asked for as outputs, with their number of ports; 0 if unknown.
         unsupported: Why an input or output can be no tensor of dflow, by name.
     """
 

@@ -5,7 +5,6 @@ Field numbers are those of onnx.proto (https://github.com/onnx/onnx/blob/main/on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dflow_core.types import DataType, TensorSpec
@@ -131,7 +130,9 @@ def _read_type(message: Message) -> _Value:
 
 
 def _read_tensor_type(message: Message) -> _Value:
-    code, shape, symbols = 0, None, []
+    code = 0
+    shape: list[int] | None = None
+    symbols: list[str] = []
     for part in message.fields():
         if part.number == 1:
             code = message.number(part)

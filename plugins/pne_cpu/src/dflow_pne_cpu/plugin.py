@@ -30,6 +30,6 @@ def _engine() -> Engine:
 
 
 def _worker() -> WorkerLoader:
-    from dflow_pne_cpu.worker import make_loader
+    from dflow_pne_cpu.worker import CpuLoader
 
-    return make_loader()
+    return CpuLoader()

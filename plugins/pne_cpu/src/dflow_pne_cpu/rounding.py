@@ -2,7 +2,7 @@
 
 Inputs are filled with zeros at the end of each rounded dimension. An output dimension is cut back where the model file
 gives it the same symbolic name as a rounded input dimension (`N`, `width`); every other output dimension stays as the
-model gave it. The answers of a model that looks across a padded dimension (convolution, pooling) may differ near its end.
+model gave it. Answers of a model that looks across a padded dimension (convolution, pooling) may differ near its end.
 """
 
 from __future__ import annotations

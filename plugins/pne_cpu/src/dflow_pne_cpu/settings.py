@@ -131,8 +131,8 @@ def _precision_mode(mode: str, notes: list[str]) -> str:
     if mode not in _PRECISION_MODES:
         raise OptionError(f"ge.exec.precision_mode={mode!r} is unknown", hint=near(mode, _PRECISION_MODES))
     if "16" in mode and _PRECISION_MODES[mode] == "f32":
-        notes.append(f"ge.exec.precision_mode={mode} asks for float16, which the CPU engine does not offer: it computes "
-                     "in float32")
+        notes.append(f"ge.exec.precision_mode={mode} asks for float16, which the CPU engine does not offer: "
+                     "it computes in float32")
     return _PRECISION_MODES[mode]
 
 

@@ -48,7 +48,9 @@ def read_graph_def(buffer: Buffer) -> FileFacts:
     """
     nodes = _read_nodes(Message.whole(buffer))
     read_by_others = {_producer(name) for node in nodes for name in node.inputs}
-    inputs, outputs, unsupported = [], [], {}
+    inputs: list[TensorSpec] = []
+    outputs: list[TensorSpec] = []
+    unsupported: dict[str, str] = {}
     for node in nodes:
         if node.op in _PLACEHOLDERS:
             spec = _placeholder_spec(node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -79,7 +79,7 @@ class CpuWorker(ModelWorker):
         self, session: Session, model: GraphModel, rounding: Rounding | None, context: WorkerContext
     ) -> None:
         self.inputs = model.inputs
-        self.outputs = session.outputs
+        self.outputs = model.outputs
         self._node = context.node
         self._instance = context.instance
         self._session: Session | None = session
@@ -87,7 +87,7 @@ class CpuWorker(ModelWorker):
         self._limits = _limits(Recipe.from_text(model.settings["recipe"]))
         self._bindable = list(session.bindable)
         self._dtypes = tuple(_numpy(spec) for spec in self.inputs)
-        self._output_dtypes = tuple(_numpy(spec) for spec in self.outputs)
+        self._output_dtypes = tuple(_numpy(spec) or np.dtype(object) for spec in self.outputs)
         self._static = tuple(_static_shape(spec) for spec in self.outputs)
         self._known: dict[tuple[_Shape, ...], tuple[_Shape | None, ...]] = {}
         self._checked: set[tuple[_Shape, ...]] = set()
@@ -211,8 +211,3 @@ def _static_shape(spec: TensorSpec) -> _Shape | None:
 
 def _limits(recipe: Recipe) -> tuple[Sequence[tuple[int, int]], ...]:
     return tuple(() if i.dims is None else i.dims for i in recipe.inputs)
-
-
-def make_loader() -> Callable[[PneModel, WorkerContext], ModelWorker]:
-    """The loader with the libraries that are installed."""
-    return CpuLoader()

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import abc
 import importlib.metadata
-from collections.abc import Callable, Sequence
-from typing import ClassVar, TypeAlias
-
-import numpy as np
+from collections.abc import Sequence
+from typing import ClassVar
 
 from dflow_core.errors import CompileError
+from dflow_core.spi import OutputAlloc
 from dflow_core.types import Array, TensorSpec
 from dflow_pne_cpu.model_file import ModelFile
 from dflow_pne_cpu.recipe import Recipe
-
-Alloc: TypeAlias = Callable[[Sequence[int], "np.dtype[np.generic]"], Array]
 
 
 class RefusedError(CompileError):
@@ -35,7 +32,7 @@ class Session(abc.ABC):
     bindable: tuple[bool, ...]
 
     @abc.abstractmethod
-    def run(self, inputs: Sequence[Array], targets: Sequence[Array | None], alloc: Alloc) -> list[Array]:
+    def run(self, inputs: Sequence[Array], targets: Sequence[Array | None], alloc: OutputAlloc) -> list[Array]:
         """Run the model once.
 
         Args:
@@ -98,6 +95,7 @@ class Runtime(abc.ABC):
 def words_of(error: BaseException) -> str:
     """What a library's exception says, in one short line; such texts may be empty or many lines long."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("Exception from", "Check '", "FrontEnd API failed"))] or lines
+    noise = ("Exception from", "Check '", "FrontEnd API failed")
+    told = [line for line in lines if not line.startswith(noise)] or lines
     text = " ".join(told)[:400].strip()
     return text or f"{type(error).__name__} without a word"

@@ -1,3 +1,4 @@
+# mypy: disallow-any-explicit=False
 """onnxruntime behind the interface of `base`; ONNX only.
 
 Its compiled form is the optimised model, which fits CPUs of one kind only. A bound output must have exactly the shape
@@ -12,11 +13,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dflow_core.errors import PluginError, RunError
+from dflow_core.errors import PluginError, RunError, TensorError
+from dflow_core.spi import OutputAlloc
 from dflow_core.types import Array, DataType, TensorSpec, numpy_dtype_of
 from dflow_pne_cpu.model_file import ONNX, ModelFile
 from dflow_pne_cpu.recipe import Dims, Recipe
-from dflow_pne_cpu.runtimes.base import Alloc, RefusedError, Runtime, Session, words_of
+from dflow_pne_cpu.runtimes.base import RefusedError, Runtime, Session, words_of
 
 _DTYPES = {
     "tensor(float)": DataType.FLOAT, "tensor(float16)": DataType.FLOAT16, "tensor(int8)": DataType.INT8,
@@ -26,7 +28,7 @@ _DTYPES = {
     "tensor(string)": DataType.STRING, "tensor(bfloat16)": DataType.BF16,
 }
 _ONNX_BF16 = 16
-_QUIET = 3
+_FATAL_ONLY = 4  # errors come as exceptions too
 
 
 class OnnxRuntime(Runtime):
@@ -85,15 +87,16 @@ class OnnxRuntimeSession(Session):
             raise RefusedError(f"onnxruntime finds no output {', '.join(missing)}")
         self._live = tuple(i.name in found_inputs for i in recipe.inputs)
         self.inputs = tuple(
-            _narrowed(_spec_of(found_inputs[i.name]), i.dtype, i.dims) if live else TensorSpec(DataType.UNDEFINED, None, i.name)
-            for live, i in zip(self._live, recipe.inputs)
+            _narrowed(_spec_of(found_inputs[i.name]), i.dtype, i.dims) if i.name in found_inputs
+            else TensorSpec(DataType.UNDEFINED, None, i.name)
+            for i in recipe.inputs
         )
         self.outputs = tuple(_spec_of(found_outputs[name]) for name in recipe.outputs)
         self.bindable = tuple(spec.dtype is not DataType.STRING for spec in self.outputs)
         self._strings = any(spec.dtype is DataType.STRING for spec in (*self.inputs, *self.outputs))
         self._binding = session.io_binding()
 
-    def run(self, inputs: Sequence[Array], targets: Sequence[Array | None], alloc: Alloc) -> list[Array]:
+    def run(self, inputs: Sequence[Array], targets: Sequence[Array | None], alloc: OutputAlloc) -> list[Array]:
         if self._strings:
             return self._run_unbound(inputs)
         try:
@@ -111,7 +114,7 @@ class OnnxRuntimeSession(Session):
         self._session = None
         self._blob = b""
 
-    def _run_bound(self, inputs: Sequence[Array], targets: Sequence[Array | None], alloc: Alloc) -> list[Array]:
+    def _run_bound(self, inputs: Sequence[Array], targets: Sequence[Array | None], alloc: OutputAlloc) -> list[Array]:
         binding = self._binding
         for array, spec, live in zip(inputs, self.inputs, self._live):
             if live:
@@ -132,7 +135,7 @@ class OnnxRuntimeSession(Session):
             binding.clear_binding_inputs()
             binding.clear_binding_outputs()
 
-    def _collected(self, targets: Sequence[Array | None], alloc: Alloc) -> list[Array]:
+    def _collected(self, targets: Sequence[Array | None], alloc: OutputAlloc) -> list[Array]:
         if all(target is not None for target in targets):
             return [target for target in targets if target is not None]
         results = []
@@ -145,8 +148,11 @@ class OnnxRuntimeSession(Session):
         return results
 
     def _run_unbound(self, inputs: Sequence[Array]) -> list[Array]:
-        feeds = {spec.name: _strings(array) if spec.dtype is DataType.STRING else array
-                 for array, spec, live in zip(inputs, self.inputs, self._live) if live}
+        try:
+            feeds = {spec.name: _strings(array) if spec.dtype is DataType.STRING else array
+                     for array, spec, live in zip(inputs, self.inputs, self._live) if live}
+        except UnicodeDecodeError as cause:
+            raise TensorError(f"bytes given to a model must be UTF-8 text: {cause}") from cause
         try:
             results: list[Array] = self._session.run([spec.name for spec in self.outputs], feeds)
         except Exception as cause:
@@ -161,7 +167,7 @@ def _options(threads: int) -> Any:
     options.intra_op_num_threads = max(threads, 1)
     options.inter_op_num_threads = 1
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-    options.log_severity_level = _QUIET
+    options.log_severity_level = _FATAL_ONLY
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return options
 
@@ -200,7 +206,8 @@ def _narrowed(spec: TensorSpec, dtype: DataType | None, dims: Dims | None) -> Te
     if spec.shape is not None and (
         len(shape) != len(spec.shape) or any(have >= 0 and have != want for have, want in zip(spec.shape, shape))
     ):
-        raise RefusedError(f"onnxruntime cannot make {spec} of input {spec.name!r} into {wanted}; use runtime='openvino'")
+        text = f"onnxruntime cannot make {spec} of input {spec.name!r} into {wanted}; use runtime='openvino'"
+        raise RefusedError(text)
     return wanted
 
 
@@ -218,9 +225,7 @@ def _view(address: int, like: Array) -> Array:
 
 
 def _strings(array: Array) -> Array:
-    """String tensors as the library takes them: an object array of `str`."""
-    if array.dtype.kind == "U":
-        return array
+    """String tensors as the library takes them: an object array of `str` (it cuts kind U at the first NUL)."""
     items = [item.decode("utf-8") if isinstance(item, bytes) else item for item in array.ravel().tolist()]
     result = np.empty(len(items), object)
     result[:] = items

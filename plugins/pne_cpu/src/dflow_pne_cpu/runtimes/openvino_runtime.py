@@ -1,3 +1,4 @@
+# mypy: disallow-any-explicit=False
 """OpenVINO behind the interface of `base`.
 
 What was measured about it, and shapes this file (docs of the plugin, "traps"):
@@ -6,26 +7,31 @@ What was measured about it, and shapes this file (docs of the plugin, "traps"):
   cores: precision, pinning and threads are always set.
 - It reads TensorFlow graphs from a path only, sorts their outputs and shows port 0 alone: the front-end API is told
   which tensors are wanted.
-- Python refuses read-only arrays: they are wrapped through their address. It keeps no reference to an array: callers hold
-  them for the length of a call.
-- A bound output smaller than the result is lost without an error, and aborts the process later: an output is bound only if
-  its shape is known (`Session.bindable`); all others go back to a tensor of the request's own before each call.
+- Python refuses read-only arrays: they are wrapped through their address. It keeps no reference to an array: callers
+  hold them for the length of a call.
+- With one thread a synchronous `infer` swallows every exception and leaves the last answer in place: calls are started
+  asynchronously and waited for, which costs 10 us.
+- After an exception a compiled model may answer wrongly (a node that saw the shapes of the failing call takes the next
+  ones for unchanged), also through a new request: it is saved and loaded again before the next call.
+- A bound output smaller than the result is lost without an error, and aborts the process later: an output is bound only
+  if its shape is known (`Session.bindable`); all others go back to a tensor of the request's own before each call.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dflow_core.errors import PluginError, RunError
+from dflow_core.spi import OutputAlloc
 from dflow_core.types import Array, DataType, TensorSpec, numpy_dtype_of
 from dflow_pne_cpu.model_file import TENSORFLOW, ModelFile
 from dflow_pne_cpu.names import spellings
 from dflow_pne_cpu.recipe import Recipe
-from dflow_pne_cpu.runtimes.base import Alloc, RefusedError, Runtime, Session, words_of
+from dflow_pne_cpu.runtimes.base import RefusedError, Runtime, Session, words_of
 
 _TYPES = {
     DataType.FLOAT: "f32", DataType.FLOAT16: "f16", DataType.INT8: "i8", DataType.INT32: "i32", DataType.UINT8: "u8",
@@ -65,29 +71,38 @@ class OpenVinoRuntime(Runtime):
         self.prepare()
         model = _read(file, recipe)
         bindable = _bindable(model)
+        config = _config(recipe, threads)
         try:
-            compiled = self._core.compile_model(model, "CPU", _config(recipe, threads))
+            compiled = self._core.compile_model(model, "CPU", config)
         except Exception as cause:
             raise RefusedError(f"OpenVINO cannot compile {file.label}: {words_of(cause)}") from cause
-        return OpenVinoSession(compiled, recipe, bindable)
+        return OpenVinoSession(compiled, recipe, bindable, self._importer(config))
 
     def load(self, blob: bytes, recipe: Recipe, bindable: Sequence[bool], threads: int) -> Session:
         self.prepare()
+        load = self._importer(_config(recipe, threads))
         try:
-            compiled = self._core.import_model(blob, "CPU", _config(recipe, threads))
+            compiled = load(blob)
         except Exception as cause:
             raise RefusedError(f"OpenVINO does not take the compiled form: {words_of(cause)}") from cause
-        return OpenVinoSession(compiled, recipe, tuple(bindable))
+        return OpenVinoSession(compiled, recipe, tuple(bindable), load)
+
+    def _importer(self, config: dict[str, Any]) -> Callable[[Any], Any]:
+        return lambda saved: self._core.import_model(saved, "CPU", config)
 
 
 class OpenVinoSession(Session):
     """A compiled model and its one request."""
 
-    def __init__(self, compiled: Any, recipe: Recipe, bindable: tuple[bool, ...]) -> None:
+    def __init__(
+        self, compiled: Any, recipe: Recipe, bindable: tuple[bool, ...], reload: Callable[[Any], Any]
+    ) -> None:
         import openvino
 
         self._ov = openvino
         self._compiled = compiled
+        self._reload = reload
+        self._broken = False
         self._feeds = tuple(_find_port(compiled.inputs, i.name) for i in recipe.inputs)
         self.inputs = tuple(
             _spec_of(compiled.inputs[feed], i.name) if feed >= 0 else TensorSpec(DataType.UNDEFINED, None, i.name)
@@ -99,17 +114,22 @@ class OpenVinoSession(Session):
         self.bindable = bindable
         self._types = tuple(port.get_element_type() for port in compiled.inputs)
         self._output_types = tuple(port.get_element_type() for port in compiled.outputs)
+        self._request: Any = None
+        self._own: tuple[Any, ...] = ()
+        self._bound: list[bool] = []
+        self._stateful = False
         self._new_request()
 
-    def run(self, inputs: Sequence[Array], targets: Sequence[Array | None], alloc: Alloc) -> list[Array]:
-        request, tensor, types = self._request, self._ov.Tensor, self._types
+    def run(self, inputs: Sequence[Array], targets: Sequence[Array | None], alloc: OutputAlloc) -> list[Array]:
+        if self._broken:
+            self._mend()
+        request = self._request
         for feed, array in zip(self._feeds, inputs):
             if feed >= 0:
-                view = array if array.flags.writeable else _writable_alias(array)
-                request.set_input_tensor(feed, tensor(view, array.shape, types[feed]))
+                request.set_input_tensor(feed, self._wrapped(array, self._types[feed]))
         for index, target in enumerate(targets):
             if target is not None:
-                request.set_output_tensor(index, tensor(target, target.shape, self._output_types[index]))
+                request.set_output_tensor(index, self._wrapped(target, self._output_types[index]))
                 self._bound[index] = True
             elif self._bound[index]:
                 request.set_output_tensor(index, self._own[index])
@@ -117,9 +137,10 @@ class OpenVinoSession(Session):
         try:
             if self._stateful:
                 request.reset_state()
-            request.infer(share_outputs=True)
+            request.start_async()
+            request.wait()
         except Exception as cause:
-            self._new_request()
+            self._broken = True
             raise RunError(f"OpenVINO failed: {words_of(cause)}") from cause
         return [
             self._copied(index, alloc) if target is None else target for index, target in enumerate(targets)
@@ -136,23 +157,40 @@ class OpenVinoSession(Session):
         self._own = ()
         self._compiled = None
 
+    def _wrapped(self, array: Array, kind: Any) -> Any:
+        """The array's memory as a tensor; it is neither copied nor kept alive."""
+        if array.dtype.kind == "V" or array.dtype.name == "bfloat16":
+            array = array.view(np.uint16)
+        return self._ov.Tensor(array if array.flags.writeable else _writable_alias(array), array.shape, kind)
+
+    def _mend(self) -> None:
+        saved = self._compiled.export_model()
+        self._request, self._own = None, ()
+        self._compiled = self._reload(saved)
+        self._new_request()
+        self._broken = False
+
     def _new_request(self) -> None:
         """A request whose outputs are tensors of its own, which grow as results need."""
-        self._request: Any = self._compiled.create_infer_request()
+        self._request = self._compiled.create_infer_request()
         shapes = (port.get_partial_shape() for port in self._compiled.outputs)
-        self._own: tuple[Any, ...] = tuple(
-            self._ov.Tensor(kind, [d.get_length() if d.is_static else 0 for d in shape] if shape.rank.is_static else [0])
-            for kind, shape in zip(self._output_types, shapes)
+        self._own = tuple(
+            self._ov.Tensor(kind, _least(shape)) for kind, shape in zip(self._output_types, shapes)
         )
         self._bound = [False] * len(self._own)
         self._stateful = bool(self._request.query_state())
 
-    def _copied(self, index: int, alloc: Alloc) -> Array:
+    def _copied(self, index: int, alloc: OutputAlloc) -> Array:
         own = self._request.get_output_tensor(index)
         spec, data = self.outputs[index], own.data
         array = alloc(tuple(own.shape), numpy_dtype_of(spec.dtype))
         np.copyto(array, data.view(array.dtype))
         return array
+
+
+def _least(shape: Any) -> list[int]:
+    """The shape with every free dimension 0."""
+    return [dim.get_length() if dim.is_static else 0 for dim in shape] if shape.rank.is_static else [0]
 
 
 class _Exposed:
@@ -225,7 +263,7 @@ def _change_inputs(wish: Any, recipe: Recipe) -> None:
         if wanted.dtype is not None:
             wish.set_element_type(place, getattr(openvino.Type, _TYPES[wanted.dtype]))
         if wanted.dims is not None:
-            dims = [openvino.Dimension(low, high) if low != high else openvino.Dimension(low) for low, high in wanted.dims]
+            dims = [openvino.Dimension(low, high) for low, high in wanted.dims]
             wish.set_partial_shape(place, openvino.PartialShape(dims))
 
 
@@ -259,7 +297,7 @@ def _bindable(model: Any) -> tuple[bool, ...]:
         clone = model.clone()
         try:
             clone.reshape({index: _sample(port, batch, size) for index, port in enumerate(clone.inputs)})
-        except Exception:  # noqa: S112 - not every sample suits every model
+        except Exception:  # not every sample suits every model
             continue
         seen.append(tuple(port.get_partial_shape().is_static for port in clone.outputs))
         if len(seen) == 2:
