@@ -1,0 +1,51 @@
+"""Which interpreter a process gets, whether it fits, and how many threads its libraries may start."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from dflow_core.deploy.processes import probe_interpreter
+from dflow_core.errors import StartupError
+from dflow_core.model import PneModel, ProcessPlan, UdfModel
+
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+# What cloudpickle writes where it takes code along instead of the name it can be imported by.
+_BY_VALUE = (b"_make_function", b"_make_skeleton_class", b"_builtin_type")
+
+
+def thread_environment(threads: int) -> dict[str, str]:
+    """Variables that hold numeric libraries to so many threads."""
+    return dict.fromkeys(_THREAD_VARIABLES, str(max(1, threads)))
+
+
+def check_interpreter(python: str, plan: ProcessPlan, models: Mapping[str, PneModel]) -> None:
+    """Find out now whether another interpreter can run a process.
+
+    Args:
+        python: The interpreter.
+        plan: The process.
+        models: Submodels by name.
+
+    Raises:
+        StartupError: it lacks something (says what to install), or it is of another Python version than this one and
+            the node's code travels as byte code.
+    """
+    entries = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    found = probe_interpreter(python, os.pathsep.join(map(os.path.abspath, entries)))
+    theirs, ours = found["python"], list(sys.version_info[:2])
+    if theirs == ours:
+        return
+    for instance in plan.instances:
+        model = models[instance.model]
+        if isinstance(model, UdfModel) and any(mark in model.package for mark in _BY_VALUE):
+            raise StartupError(
+                f"{python} is Python {_version(theirs)}, this is Python {_version(ours)}, and the node's code travels "
+                "by value, as byte code of this version", node=model.name, instance=instance.index,
+                hint="put the function into a module that both can import, or use an interpreter of the same version",
+            )
+
+
+def _version(numbers: object) -> str:
+    return ".".join(map(str, numbers)) if isinstance(numbers, list) else str(numbers)

@@ -1,0 +1,145 @@
+"""The template process: a warm interpreter that forks executors on request.
+
+It has one thread and stays that way, so forking it is safe. Requests and replies are JSON with a length of four
+bytes in front; the descriptors of an executor come along with the request for it.
+
+    -> {"number": 7, "settings": "..."} + 3 descriptors
+    <- {"number": 7, "pid": 1234}  or  {"number": 7, "error": "..."}
+    <- {"pid": 1234, "code": -11}                       when it has ended
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import struct
+from collections.abc import Iterator, Sequence
+
+from dflow_core.deploy.child import ChildFds, ChildSettings, become_executor
+from dflow_core.deploy.processes import die_with_parent, fork, name_process
+
+MAX_REQUEST = 16 << 20
+_LENGTH = struct.Struct("<I")
+_FDS = 3
+
+
+def frame_json(fields: dict[str, object]) -> bytes:
+    """Fields as they travel."""
+    text = json.dumps(fields).encode()
+    return _LENGTH.pack(len(text)) + text
+
+
+class JsonReader:
+    """Takes bytes as they come off a socket and gives whole replies or requests."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[dict[str, object]]:
+        """What is complete now that `data` has come."""
+        self._buffer += data
+        while len(self._buffer) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._buffer)
+            if length > MAX_REQUEST:
+                raise ValueError(f"a request of {length} bytes")
+            if len(self._buffer) < _LENGTH.size + length:
+                return
+            text = bytes(self._buffer[_LENGTH.size : _LENGTH.size + length])
+            del self._buffer[: _LENGTH.size + length]
+            yield json.loads(text)
+
+
+class _Template:
+    """Serves one connection until it ends."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._reader = JsonReader()
+        self._fds: list[int] = []
+        self._children: set[int] = set()
+        self._wake, self._alarm = socket.socketpair()
+        for end in (self._wake, self._alarm):
+            end.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        signal.set_wakeup_fd(self._alarm.fileno(), warn_on_full_buffer=False)
+
+    def serve(self) -> None:
+        while True:
+            readable, _, _ = select.select([self._connection, self._wake], [], [])
+            if self._wake in readable:
+                with contextlib.suppress(BlockingIOError):
+                    self._wake.recv(4096)
+                self._report_ended()
+            if self._connection in readable and not self._take_requests():
+                return
+
+    def _take_requests(self) -> bool:
+        data, fds, _, _ = socket.recv_fds(self._connection, 65536, 4 * _FDS)
+        self._fds += fds
+        for request in self._reader.feed(data):
+            given, self._fds = self._fds[:_FDS], self._fds[_FDS:]
+            reply: dict[str, object] = {"number": request["number"]}
+            try:
+                reply["pid"] = self._fork(str(request["settings"]), ChildFds(*given))
+            except OSError as cause:
+                reply["error"] = str(cause)
+            finally:
+                for fd in given:
+                    os.close(fd)
+            self._connection.sendall(frame_json(reply))
+        return bool(data)
+
+    def _fork(self, settings: str, fds: ChildFds) -> int:
+        parent = os.getpid()
+        pid = fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            os.setsid()
+            for end in (self._connection, self._wake, self._alarm):
+                end.close()
+            become_executor(ChildSettings.from_json(settings), fds, parent)
+        self._children.add(pid)
+        return pid
+
+    def _report_ended(self) -> None:
+        for pid in list(self._children):
+            found, status = os.waitpid(pid, os.WNOHANG)
+            if found:
+                self._children.discard(pid)
+                code = os.waitstatus_to_exitcode(status)
+                self._connection.sendall(frame_json({"pid": pid, "code": code}))
+
+
+def template_command(python: str, connection: int, preload: Sequence[str]) -> list[str]:
+    """The command that starts a template process.
+
+    Args:
+        python: Interpreter.
+        connection: Descriptor of its connection, which it has to inherit.
+        preload: Modules it imports before it takes requests; those that fail are left out.
+    """
+    return [python, "-m", "dflow_core.deploy", "template", str(connection), str(os.getpid()), *preload]
+
+
+def main(argv: list[str]) -> None:
+    """Entry of a template process started with `template_command`."""
+    connection, parent = int(argv[0]), int(argv[1])
+    die_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    name_process("dflow-template")
+    os.set_inheritable(connection, False)
+    for name in argv[2:]:
+        # A module that does not load here tells why where it is needed.
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # pages of what was imported stay shared: the children's collector leaves them alone
+    with contextlib.suppress(ConnectionError):
+        _Template(socket.socket(fileno=connection)).serve()
+    os._exit(0)

@@ -1,0 +1,260 @@
+"""Runs a graph on this machine: a process for each entry of the plan, around one memory group."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from dflow_core.deploy.child import ChildSettings
+from dflow_core.deploy.environments import check_interpreter, thread_environment
+from dflow_core.deploy.executor_process import ExecutorProcess
+from dflow_core.deploy.member import Member
+from dflow_core.deploy.model_files import ModelFiles
+from dflow_core.deploy.output import OutputForwarder
+from dflow_core.deploy.processes import OwnedByProcess, interpreter
+from dflow_core.deploy.settings import DeploySettings
+from dflow_core.deploy.sinks import make_sink
+from dflow_core.deploy.supervisor import Supervisor
+from dflow_core.deploy.template import Template
+from dflow_core.errors import ClosedError, DflowError
+from dflow_core.model import DeployPlan, FlowModel, InstanceState, LoadRequest, ProcessPlan
+from dflow_core.plugins import PluginRegistry, load_plugins
+from dflow_core.spi import Deployer, Deployment, GroupConfig, InstanceStatus, MemoryGroup, Overflow, Transport
+
+_EXECUTOR = "dflow_core.executor.main"
+_BUILTINS = ("dflow_core.builtin",)
+_PRELOAD = (
+    "numpy", "cloudpickle", "google.protobuf.message", "importlib.metadata", "pluggy", "dflow_core.plugins",
+    "dflow_core.model.serde", "dflow_core.model.control_serde", "dflow_core.udf", _EXECUTOR,
+)
+_STATUS_LIMIT = 0.25
+_MORE_MEMBERS = 16  # beyond one for each process, for those that are being restarted and for the application
+_THREAD_LIMIT = 5.0
+
+
+class LocalDeployer(Deployer):
+    """Starts deployments on this machine; they share one template process, from which executors are forked.
+
+    Args:
+        registry: Plugins; those installed if not given.
+        template: Whether to fork executors from a template process; without it each is a program of its own.
+        executor: Module whose `main(control_fd)` an executor runs.
+        builtins: Modules whose plugin hooks executors register without their being installed.
+    """
+
+    scheme = "local"
+
+    def __init__(
+        self, registry: PluginRegistry | None = None, *, template: bool = True, executor: str = _EXECUTOR,
+        builtins: Sequence[str] = _BUILTINS,
+    ) -> None:
+        self._registry = registry
+        self._wants_template = template
+        self._executor, self._builtins = executor, tuple(builtins)
+        self._template: Template | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+        self._owner = OwnedByProcess.here("this deployer")
+
+    def warm_up(self) -> None:
+        """Start the template process now, beside whatever else is to be done before the first deployment."""
+        self._current_template()
+
+    def deploy(self, model: FlowModel, plan: DeployPlan, options: Mapping[str, str]) -> LocalDeployment:
+        self._owner.check()
+        template = self._current_template()
+        settings = DeploySettings.from_options(options)
+        transport = self._transport(plan.transport or settings.transport)
+        deployment = LocalDeployment(
+            model, plan, options, settings, transport, template, self._executor, self._builtins
+        )
+        deployment.start()
+        return deployment
+
+    def close(self) -> None:
+        """End the template process; deployments still open lose their executors. Idempotent."""
+        with self._lock:
+            self._closed = True
+            template, self._template = self._template, None
+        if template is not None:
+            template.close()
+
+    def _current_template(self) -> Template | None:
+        with self._lock:
+            if self._closed:
+                raise ClosedError("this deployer is closed")
+            if self._wants_template and (self._template is None or self._template.gone):
+                self._template = Template((*_PRELOAD, self._executor))
+            return self._template
+
+    def _transport(self, scheme: str) -> Transport:
+        with self._lock:
+            if self._registry is None:
+                modules = [importlib.import_module(name) for name in self._builtins]
+                self._registry = load_plugins(modules, need={scheme} if scheme else None)
+            return self._registry.local_transport(scheme).factory()
+
+
+class LocalDeployment(Deployment):
+    """A graph that runs on this machine. Thread-safe.
+
+    Args:
+        model: The graph.
+        plan: What runs where.
+        options: Graph options in force, for the executors.
+        settings: Limits and choices.
+        transport: Makes the memory group.
+        template: What executors are forked from, or None.
+        executor, builtins: See `LocalDeployer`.
+    """
+
+    def __init__(
+        self, model: FlowModel, plan: DeployPlan, options: Mapping[str, str], settings: DeploySettings,
+        transport: Transport, template: Template | None, executor: str, builtins: tuple[str, ...],
+    ) -> None:
+        self.plan = plan
+        self._options, self._settings, self._template = dict(options), settings, template
+        self._executor, self._builtins = executor, builtins
+        self._models = model.submodels
+        self._files = ModelFiles(model.submodels)
+        self._owner = OwnedByProcess.here(f"the running graph {plan.graph!r}")
+        self._close_lock = threading.Lock()
+        self._closed = False
+        sink = make_sink(settings.output)
+        self.group: MemoryGroup = transport.create_group(_group_config(plan, settings))
+        self._output = OutputForwarder(sink)
+        self._supervisor = Supervisor(
+            plan, model.submodels, self.group, settings.start_timeout, self._output, self._launch, self._files.drop
+        )
+
+    def start(self) -> None:
+        """Start every process and wait until all are ready; whatever goes wrong, nothing is left.
+
+        Raises:
+            StartupError: if one does not come up.
+        """
+        try:
+            for queue in self.plan.queues:
+                self.group.create_queue(queue.name, queue.depth, Overflow(queue.overflow))
+            self._supervisor.begin()
+            self._supervisor.ready.wait()  # every start has a limit of its own
+            if self._supervisor.failure is not None:
+                raise self._supervisor.failure
+        except BaseException:
+            self.close(0.0)
+            raise
+
+    def failure(self) -> DflowError | None:
+        return self._supervisor.failure
+
+    def status(self) -> Sequence[InstanceStatus]:
+        self._owner.check()
+        if not self._closed:
+            answered = threading.Event()
+            self._supervisor.ask_status(answered)
+            answered.wait(_STATUS_LIMIT)
+        return [status for member in self._supervisor.members for status in _statuses(member)]
+
+    def stacks(self) -> Mapping[str, str]:
+        self._owner.check()
+        processes = [(member.plan.name, member.process) for member in self._supervisor.members]
+        return {name: process.stack() if process is not None else "" for name, process in processes}
+
+    def close(self, timeout: float | None = None) -> None:
+        if self._owner.foreign:
+            return  # a fork of the application: everything belongs to the process that made it
+        with self._close_lock:
+            if self._closed:
+                return
+            limit = self._settings.stop_timeout if timeout is None else timeout
+            try:
+                self._stop_processes(limit)
+            finally:
+                self._closed = True
+                self._let_go()
+
+    def _stop_processes(self, limit: float) -> None:
+        """Ask ever less politely; an interrupt ends the asking."""
+        settled = self._supervisor.settled
+        steps: list[tuple[float, Callable[[], None]]] = [
+            (0.5, lambda: self._supervisor.stop(drain=self._supervisor.failure is None)),
+            (0.25, lambda: self._supervisor.stop(drain=False)),
+            (0.15, lambda: self._supervisor.signal(signal.SIGTERM)),
+        ]
+        try:
+            for share, step in steps if limit > 0 else []:
+                step()
+                if settled.wait(share * limit):
+                    return
+        finally:
+            if not settled.is_set():
+                self._supervisor.stop(drain=False)
+                self._supervisor.signal(signal.SIGKILL)
+                settled.wait(_THREAD_LIMIT)
+
+    def _let_go(self) -> None:
+        self._supervisor.end(_THREAD_LIMIT)
+        self._files.drop()
+        self._output.close()
+        self.group.close()
+
+    def _launch(self, member: Member, ended: Callable[[int | None], None]) -> ExecutorProcess:
+        """Start an executor and send it what it has to load; called in the supervisor's thread."""
+        plan = member.plan
+        python = interpreter(plan.env)
+        own = python == sys.executable
+        if not own:
+            check_interpreter(python, plan, self._models)
+        settings = ChildSettings(
+            module=self._executor, name=member.log.label, folder=_folder(),
+            environment={**thread_environment(max((i.threads for i in plan.instances), default=1)), **os.environ},
+            path=tuple(map(os.path.abspath, sys.path)) if own else (), argv=tuple(sys.argv),
+        )
+        template = self._template if own and self._template is not None and not self._template.gone else None
+        process = ExecutorProcess(settings, python, member.log, template, self._supervisor.post, ended)
+        request, fds = self._request(plan, member)
+        process.connection.send(request, fds)
+        return process
+
+    def _request(self, plan: ProcessPlan, member: Member) -> tuple[LoadRequest, list[int]]:
+        names = tuple(dict.fromkeys(instance.model for instance in plan.instances))
+        handle = self.group.handle()
+        allowed = tuple(filter(None, (name.strip() for name in self._options.get("plugins", "").split(","))))
+        request = LoadRequest(
+            process=plan, models=names, options=self._options, group_scheme=handle.scheme, group_token=handle.token,
+            group_fds=len(handle.fds), dead_parts=tuple(member.dead_parts), builtins=self._builtins,
+            allowed_plugins=allowed or None,
+        )
+        return request, [*handle.fds, *self._files.fds(names)]
+
+
+def _group_config(plan: DeployPlan, settings: DeploySettings) -> GroupConfig:
+    defaults = GroupConfig()
+    return GroupConfig(
+        memory_limit=settings.memory_limit, spin_us=settings.spin_us,
+        max_members=max(defaults.max_members, len(plan.processes) + _MORE_MEMBERS),
+        max_queues=max(defaults.max_queues, len(plan.queues)),
+    )
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""  # it was deleted
+
+
+def _statuses(member: Member) -> list[InstanceStatus]:
+    process = member.process
+    return [
+        InstanceStatus(
+            plan.model, plan.index, member.plan.name, process.pid if process is not None else 0,
+            member.life.state.value, member.life.restarted, state.calls, state.busy,
+        )
+        for plan in member.plan.instances
+        for state in [member.states.get((plan.model, plan.index), InstanceState(plan.model, plan.index))]
+    ]

@@ -1,0 +1,74 @@
+"""One process of the plan through all its lives, and what is said of it when it fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dflow_core.deploy.executor_process import ExecutorProcess
+from dflow_core.deploy.lifecycle import GiveUp, Lifecycle
+from dflow_core.deploy.output import ProcessLog
+from dflow_core.errors import DflowError, InstanceLostError, NodeError, StartupError
+from dflow_core.model import DeadPart, InstancePlan, InstanceState, ProcessPlan
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """One process of the plan.
+
+    Args:
+        plan: What runs in it.
+        life: Where it stands.
+        log: What it has printed.
+        process: The process, while there is one.
+        dead_parts: What earlier lives have lost.
+        states: Last word about each instance.
+        done: Instances of this life that have worked off everything.
+    """
+
+    plan: ProcessPlan
+    life: Lifecycle
+    log: ProcessLog
+    process: ExecutorProcess | None = None
+    dead_parts: list[DeadPart] = field(default_factory=list)
+    states: dict[tuple[str, int], InstanceState] = field(default_factory=dict)
+    done: set[tuple[str, int]] = field(default_factory=set)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every instance has worked off everything."""
+        return self.done == {(i.model, i.index) for i in self.plan.instances}
+
+    @property
+    def only(self) -> InstancePlan | None:
+        """Its instance, if it is the only one."""
+        return self.plan.instances[0] if len(self.plan.instances) == 1 else None
+
+
+def label_of(plan: ProcessPlan) -> str:
+    """What lines of a process are marked with: its node and instance, or its name where it has several."""
+    if len(plan.instances) == 1:
+        return f"{plan.instances[0].model}#{plan.instances[0].index}"
+    return plan.name
+
+
+def error_of(member: Member, instruction: GiveUp) -> DflowError:
+    """The error for callers of a graph that cannot go on without a process."""
+    failure, only = instruction.failure, member.only
+    node = failure.node or (only.model if only else member.plan.name)
+    instance = failure.instance if failure.node or only is None else only.index
+    hint = failure.hint or None
+    output = member.log.tail()
+    if not instruction.started:
+        what = "its executor did not come up: "
+        what += failure.message if failure.kind == "lost" else f"{failure.kind}: {failure.message}"
+        if failure.traceback:
+            what += f"\n--- traceback in the executor ---\n{failure.traceback.rstrip()}"
+        return StartupError(what, node=node, instance=instance, output=output, hint=hint)
+    if failure.traceback:
+        return NodeError(
+            failure.message, node=node, instance=instance, error_type=failure.kind,
+            remote_traceback=failure.traceback, hint=hint,
+        )
+    return InstanceLostError(
+        f"executor died: {failure.message}", node=node, instance=instance, output=output, hint=hint
+    )

@@ -1,0 +1,60 @@
+"""Closes each queue when nobody is left who would put something into it, so that a graph runs dry front to back."""
+
+from __future__ import annotations
+
+import contextlib
+
+from dflow_core.errors import DflowError
+from dflow_core.model import DeployPlan
+from dflow_core.spi import MemoryGroup
+
+_FEEDER = ("", -1)
+
+
+class QueueCloser:
+    """Knows who still puts into which queue.
+
+    Args:
+        plan: What runs where.
+        group: Memory group of the queues.
+    """
+
+    def __init__(self, plan: DeployPlan, group: MemoryGroup) -> None:
+        self._group = group
+        self._fetches = plan.fetches
+        self._producers: dict[str, set[tuple[str, int]]] = {queue.name: set() for queue in plan.queues}
+        for instance in plan.instances:
+            for routes in instance.outputs:
+                for queue in (name for route in routes for name in route.queues):
+                    self._producers[queue].add((instance.model, instance.index))
+        for queue in (name for routes in plan.feeds for route in routes for name in route.queues):
+            self._producers[queue].add(_FEEDER)
+
+    def end_feeding(self) -> None:
+        """The application feeds no more."""
+        self.done(*_FEEDER)
+
+    def done(self, model: str, index: int) -> None:
+        """An instance puts nothing into its queues any more."""
+        for queue, producers in list(self._producers.items()):
+            if (model, index) in producers:
+                producers.discard((model, index))
+                if not producers:
+                    self._close(queue)
+
+    def close_all(self) -> None:
+        """Close every queue now; whoever waits at one wakes."""
+        for queue in list(self._producers):
+            self._close(queue)
+
+    def discard_results(self) -> None:
+        """Take what lies in the result queues, so that producers who wait for room there can end."""
+        for name in self._fetches:
+            with contextlib.suppress(DflowError):
+                while (block := self._group.queue(name).get(0.0)) is not None:
+                    block.release()
+
+    def _close(self, queue: str) -> None:
+        self._producers.pop(queue, None)
+        with contextlib.suppress(DflowError):
+            self._group.queue(queue).close()

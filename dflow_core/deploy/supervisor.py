@@ -1,0 +1,329 @@
+"""Keeps the executors of one deployment running: the shell around `lifecycle.py` and `recovery.py`.
+
+One thread waits for control messages, for the end of processes and for timers, and does what the lifecycles say.
+Methods marked `any thread` may be called from elsewhere; all the rest belongs to that thread.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from dflow_core.deploy.answers import AnswerBox
+from dflow_core.deploy.executor_process import ExecutorProcess
+from dflow_core.deploy.lifecycle import (
+    Begin,
+    Ended,
+    Event,
+    GiveUp,
+    Instruction,
+    Kill,
+    Launch,
+    Lifecycle,
+    Loaded,
+    NotLoaded,
+    Overdue,
+    Recover,
+    State,
+    StopAsked,
+    Timer,
+    Unable,
+    WakeAfter,
+)
+from dflow_core.deploy.loop import Loop
+from dflow_core.deploy.member import Member, error_of, label_of
+from dflow_core.deploy.output import OutputForwarder
+from dflow_core.deploy.processes import describe_exit
+from dflow_core.deploy.queue_closer import QueueCloser
+from dflow_core.deploy.recovery import Cause, answers_for, merge_dead_parts
+from dflow_core.deploy.status_board import StatusBoard
+from dflow_core.errors import DflowError, PeerGoneError
+from dflow_core.model import (
+    ControlMessage,
+    DeployPlan,
+    Failure,
+    Fatal,
+    InstanceDone,
+    LoadFailed,
+    PneModel,
+    ProcessPlan,
+    Ready,
+    Status,
+    Stop,
+)
+from dflow_core.spi import MemoryGroup
+
+_RETRY = 0.02
+_POLL_EXIT = 0.1
+_EXIT_AFTER_EOF = 1.0
+_FORK_LIMIT = 20.0
+_NOTE_EVERY = 10.0
+_DISCARD = 0.02
+
+Starter: TypeAlias = Callable[[Member, Callable[["int | None"], None]], ExecutorProcess]
+"""Starts an executor for a member and sends it its LoadRequest; the function given is told its exit code."""
+
+
+class Supervisor:
+    """Runs the processes of a plan.
+
+    Args:
+        plan: What runs where.
+        models: Submodels by name.
+        group: Memory group the application owns.
+        start_timeout: Seconds an executor may take to load; 0 is no limit.
+        output: Takes what processes print.
+        start: Starts an executor.
+        all_loaded: Called whenever no process is being started any more.
+    """
+
+    def __init__(
+        self, plan: DeployPlan, models: Mapping[str, PneModel], group: MemoryGroup, start_timeout: float,
+        output: OutputForwarder, start: Starter, all_loaded: Callable[[], None],
+    ) -> None:
+        self._models, self._group, self._output = models, group, output
+        self._start_timeout, self._start, self._all_loaded = start_timeout, start, all_loaded
+        self._closer = QueueCloser(plan, group)
+        self._answers = AnswerBox(group)
+        self._loop = Loop("dflow-supervisor", self._idle)
+        self._board = StatusBoard(self._loop, models, lambda member, why: self._handle(member, Overdue(why)))
+        self._closing = False
+        self.members = tuple(self._member(process) for process in plan.processes)
+        self.failure: DflowError | None = None
+        self.ready = threading.Event()
+        self.settled = threading.Event()
+
+    def begin(self) -> None:
+        """Start every process (any thread)."""
+        self._loop.start()
+        self._loop.post(self._begin)
+
+    @property
+    def post(self) -> Callable[[Callable[[], None]], None]:
+        """Has a function called in the supervisor's thread (any thread)."""
+        return self._loop.post
+
+    def stop(self, drain: bool) -> None:
+        """Ask every process to end; with `drain`, after what is in the queues (any thread)."""
+        self._loop.post(lambda: self._stop(drain))
+
+    def signal(self, number: int) -> None:
+        """Send a signal to every process that still runs (any thread)."""
+        self._loop.post(lambda: self._signal(number))
+
+    def ask_status(self, answered: threading.Event) -> None:
+        """Ask every running process where it stands; the event is set when all have answered (any thread)."""
+        self._loop.post(lambda: self._board.ask_all(self._running(), answered))
+
+    def end(self, timeout: float) -> None:
+        """End the supervisor's thread, and kill what still runs (any thread). Idempotent."""
+        self._loop.post(self._let_go)
+        self._loop.close(timeout)
+
+    def _member(self, plan: ProcessPlan) -> Member:
+        options = [self._models[instance.model].options for instance in plan.instances]
+        restarts = min((option.restarts for option in options), default=0)
+        return Member(plan, Lifecycle(plan.name, restarts), self._output.open_log(label_of(plan)))
+
+    def _begin(self) -> None:
+        for member in self.members:
+            self._handle(member, Begin())
+
+    def _idle(self) -> float | None:
+        self._answers.retry()
+        if self._closing and all(m.life.settled and m.process is None for m in self.members):
+            self.settled.set()
+        return _RETRY if self._answers.pending else None
+
+    def _running(self) -> list[Member]:
+        return [m for m in self.members if m.process is not None and m.life.state is State.RUNNING]
+
+    # What lifecycles say.
+
+    def _handle(self, member: Member, event: Event) -> None:
+        for instruction in member.life.handle(event, time.monotonic()):
+            self._do(member, instruction)
+        states = {m.life.state for m in self.members}
+        if states == {State.RUNNING}:
+            self.ready.set()
+        if State.STARTING not in states:
+            self._all_loaded()
+
+    def _do(self, member: Member, instruction: Instruction) -> None:
+        if isinstance(instruction, Launch):
+            self._launch(member)
+        elif isinstance(instruction, Kill):
+            if member.process is not None:
+                member.process.kill()
+        elif isinstance(instruction, Recover):
+            self._recover(member, instruction.cause)
+        elif isinstance(instruction, WakeAfter):
+            if self.failure is None:
+                self._loop.after(instruction.seconds, lambda: self._handle(member, Timer()))
+        else:
+            self._give_up(member, instruction)
+
+    def _launch(self, member: Member) -> None:
+        member.done.clear()
+        try:
+            process = self._start(member, lambda code: self._ended(member, code))
+        except DflowError as error:
+            self._handle(member, Unable(Failure(type(error).__name__, error.message, hint=error.hint or "")))
+            return
+        member.process = process
+        self._listen(member, process)
+        self._watch_exit(process)
+        self._watch_start(member, process)
+
+    def _recover(self, member: Member, cause: str) -> None:
+        """Take back what the process held; answer for it, unless the graph ends anyway."""
+        pid = member.process.pid if member.process is not None else 0
+        if not pid:
+            return
+        lost = self._group.reclaim(pid)
+        if self._closing or self.failure is not None:
+            return
+        answers, dead = answers_for(member.plan, self._models, lost, Cause(cause, member.log.tail(4096)))
+        member.dead_parts = merge_dead_parts(member.dead_parts, dead)
+        self._answers.send(answers)
+        if member.life.state is State.BACKOFF:
+            self._output.note(f"{member.log.label}: {cause}; {len(lost)} messages lost, starting it again")
+
+    def _give_up(self, member: Member, instruction: GiveUp) -> None:
+        """The graph fails as a whole: every queue is closed, so that whoever waits learns of it."""
+        if self.failure is None:
+            self.failure = error_of(member, instruction)
+            self._answers.drop()
+            self._closer.close_all()
+            self.ready.set()
+
+    # What processes do.
+
+    def _listen(self, member: Member, process: ExecutorProcess) -> None:
+        connection = process.connection
+        self._loop.listen(connection.fileno(), lambda: self._hear(member, process), writable=connection.wants_write)
+
+    def _hear(self, member: Member, process: ExecutorProcess) -> None:
+        if process.connection.wants_write:
+            process.connection.flush()
+            self._listen(member, process)
+        try:
+            messages = process.connection.receive()
+        except PeerGoneError:
+            messages = None
+            process.kill()
+        if messages is None:
+            # Its end; the exit code follows, or it has only closed the connection and has to go.
+            self._loop.forget(process.connection.fileno())
+            self._loop.after(_EXIT_AFTER_EOF, process.kill)
+        for message in messages or ():
+            self._take(member, message)
+
+    def _take(self, member: Member, message: ControlMessage) -> None:
+        if isinstance(message, Ready):
+            self._handle(member, Loaded())
+            self._board.watch(member)
+        elif isinstance(message, LoadFailed):
+            self._handle(member, NotLoaded(message.failure))
+        elif isinstance(message, Fatal):
+            self._handle(member, Unable(message.failure))
+        elif isinstance(message, Status):
+            self._board.take(member, message)
+        elif isinstance(message, InstanceDone):
+            member.done.add((message.model, message.index))
+            self._closer.done(message.model, message.index)
+
+    def _ended(self, member: Member, code: int | None) -> None:
+        process = member.process
+        assert process is not None
+        while messages := self._last_words(process):
+            for message in messages:
+                self._take(member, message)
+        how = describe_exit(code) if code is not None else "ended together with the template it was forked from"
+        self._handle(member, Ended(f"(pid {process.pid}) {how}", code == 0 and member.finished))
+        member.process = None
+        self._board.forget(member)
+        self._loop.forget(process.connection.fileno())
+        self._loop.forget(process.watch_fd)
+        process.close()
+        if member.life.settled:
+            for instance in member.plan.instances:
+                self._closer.done(instance.model, instance.index)
+
+    def _last_words(self, process: ExecutorProcess) -> list[ControlMessage] | None:
+        try:
+            return process.connection.receive()
+        except PeerGoneError:
+            return None
+
+    # Limits.
+
+    def _watch_exit(self, process: ExecutorProcess) -> None:
+        """Have its end noticed: the template tells of a process it has forked; of others the system, or asking does."""
+        if process.watch_fd >= 0:
+            self._loop.listen(process.watch_fd, process.poll)
+        elif not process.exited and not process.forked:
+            process.poll()
+            self._loop.after(_POLL_EXIT, lambda: self._watch_exit(process))
+
+    def _watch_start(self, member: Member, process: ExecutorProcess) -> None:
+        """Tell the user every ten seconds that a start takes long; end it at the limit."""
+        age = time.monotonic() - process.started_at
+        wait = min(_NOTE_EVERY, self._start_timeout - age) if self._start_timeout else _NOTE_EVERY
+
+        def look() -> None:
+            if member.process is not process or member.life.state is not State.STARTING:
+                return
+            age = time.monotonic() - process.started_at
+            if age > _FORK_LIMIT:
+                process.give_up_template()
+            if self._start_timeout and age >= self._start_timeout:
+                stack = process.stack()
+                os.write(member.log.fd, f"still loading after {age:.1f} s, in:\n{stack}".encode())
+                self._handle(member, Overdue(f"it did not load within start_timeout={self._start_timeout:g} s"))
+                return
+            limit = f"at most {self._start_timeout:g} s" if self._start_timeout else "no limit"
+            self._output.note(f"{member.log.label} is still loading after {age:.0f} s ({limit})")
+            self._watch_start(member, process)
+
+        self._loop.after(max(0.0, wait), look)
+
+    # The end.
+
+    def _stop(self, drain: bool) -> None:
+        first = not self._closing
+        self._closing = True
+        self._answers.drop()
+        for member in self.members:
+            self._handle(member, StopAsked())
+            if member.process is not None:
+                member.process.connection.send(Stop(drain))
+        if drain:
+            self._closer.end_feeding()
+        else:
+            self._closer.close_all()
+        if first:
+            self._discard_results()
+
+    def _discard_results(self) -> None:
+        """Nobody fetches any more: let producers that wait for room end."""
+        self._closer.discard_results()
+        if not self.settled.is_set():
+            self._loop.after(_DISCARD, self._discard_results)
+
+    def _signal(self, number: int) -> None:
+        for member in self.members:
+            if member.process is not None:
+                member.process.kill(number)
+
+    def _let_go(self) -> None:
+        for member in self.members:
+            process, member.process = member.process, None
+            if process is not None:
+                process.kill()
+                self._loop.forget(process.connection.fileno())
+                self._loop.forget(process.watch_fd)
+                process.close()

@@ -1,0 +1,313 @@
+"""The executor process: loads what it is told to, runs it in a thread for each instance, and obeys the application.
+
+The main thread serves the control connection and nothing else, so it answers while user code works, and ends with the
+application: when the connection is at its end, so is the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import mmap
+import os
+import re
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dflow_core.errors import DflowError, NodeError, PeerGoneError
+from dflow_core.executor.instance import InstanceRunner
+from dflow_core.model import (
+    ControlMessage,
+    Failure,
+    Fatal,
+    InstanceDone,
+    InstancePlan,
+    InstanceState,
+    LoadFailed,
+    LoadRequest,
+    PneModel,
+    Ready,
+    Status,
+    StatusRequest,
+    Stop,
+    UdfModel,
+    unpack_submodel,
+)
+from dflow_core.model.control_serde import ControlReader, frame_control
+from dflow_core.plugins import PluginRegistry, load_plugins
+from dflow_core.spi import GroupHandle, MemoryGroup
+
+_CHUNK = 65536
+_MAX_FDS = 250
+_DONE, _GONE, _BROKEN, _NOT_LOADED = 0, 1, 70, 71
+_BLAS = ("scipy_openblas_set_num_threads64_", "openblas_set_num_threads64_", "openblas_set_num_threads")
+
+
+@dataclass(slots=True, eq=False)
+class _Instance:
+    """One instance, its thread, and how far it is."""
+
+    plan: InstancePlan
+    model: PneModel
+    runner: InstanceRunner
+    thread: threading.Thread | None = None
+    loaded: bool = False
+    closed: bool = False
+
+
+def main(control_fd: int) -> int:
+    """Run an executor until it is told to end.
+
+    Args:
+        control_fd: Descriptor of the control connection.
+
+    Returns:
+        Exit code.
+    """
+    with socket.socket(fileno=control_fd) as connection:
+        return _Executor(connection).serve()
+
+
+class _Executor:
+    """Serves one control connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._reader = ControlReader()
+        self._instances: list[_Instance] = []
+        self._group: MemoryGroup | None = None
+        self._go = threading.Event()
+        self._events: deque[Callable[[], int | None]] = deque()
+        self._wake, self._alarm = socket.socketpair()
+        self._wake.setblocking(False)
+        self._alarm.setblocking(False)
+
+    def serve(self) -> int:
+        received = self._receive_request()
+        if received is None:
+            return _GONE
+        request, fds = received
+        signal.signal(signal.SIGTERM, lambda _number, _frame: self._post(self._stop))
+        threading.Thread(target=self._prepare, args=(request, fds), name="dflow-load", daemon=True).start()
+        while True:
+            readable, _, _ = select.select([self._connection, self._wake], [], [])
+            if self._wake in readable:
+                with contextlib.suppress(BlockingIOError):
+                    self._wake.recv(4096)
+            code = self._take_events()
+            if code is None and self._connection in readable:
+                code = self._take_messages()
+            if code is not None:
+                return code
+
+    # What the application says.
+
+    def _receive_request(self) -> tuple[LoadRequest, list[int]] | None:
+        fds: list[int] = []
+        while True:
+            data, more, _, _ = socket.recv_fds(self._connection, _CHUNK, _MAX_FDS)
+            for fd in more:
+                os.set_inheritable(fd, False)
+            fds += more
+            if not data:
+                return None
+            for message in self._reader.feed(data):
+                if not isinstance(message, LoadRequest) or len(fds) != message.fd_count:
+                    kind = type(message).__name__
+                    raise PeerGoneError(f"the application began with {kind} and {len(fds)} descriptors")
+                return message, fds
+
+    def _take_messages(self) -> int | None:
+        try:
+            data = self._connection.recv(_CHUNK)
+            messages = list(self._reader.feed(data))
+        except (OSError, PeerGoneError):
+            return _GONE
+        if not data:
+            return _GONE
+        for message in messages:
+            if isinstance(message, StatusRequest):
+                self._send(Status(message.number, tuple(map(_state, self._instances))))
+            elif isinstance(message, Stop) and not message.drain:
+                self._stop()
+        return None
+
+    def _stop(self) -> None:
+        for instance in self._instances:
+            instance.runner.stop()
+        if not self._go.is_set():
+            self._post(lambda: _DONE)  # nothing has begun, so nothing is left undone
+
+    def _send(self, message: ControlMessage) -> None:
+        with contextlib.suppress(OSError):  # its end is noticed where it is read
+            self._connection.sendall(frame_control(message))
+
+    # What the instances say; called in the main thread.
+
+    def _post(self, event: Callable[[], int | None]) -> None:
+        self._events.append(event)
+        with contextlib.suppress(OSError):
+            self._alarm.send(b"x")
+
+    def _take_events(self) -> int | None:
+        while self._events:
+            code = self._events.popleft()()
+            if code is not None:
+                return code
+        return None
+
+    def _loaded(self, instance: _Instance) -> int | None:
+        instance.loaded = True
+        if all(i.loaded for i in self._instances):
+            self._send(Ready())
+            self._go.set()
+        return None
+
+    def _not_loaded(self, failure: Failure) -> int | None:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        self._send(LoadFailed(failure))
+        return _NOT_LOADED
+
+    def _failed(self, instance: _Instance, error: BaseException) -> int | None:
+        if isinstance(error, NodeError) and instance.model.options.on_error == "stop":
+            self._send(Fatal(_node_failure(error, instance)))
+            return None
+        print(f"{instance.plan.model}#{instance.plan.index}: internal error, leaving:", file=sys.stderr)
+        traceback.print_exception(type(error), error, error.__traceback__)
+        return _BROKEN
+
+    def _done(self, instance: _Instance) -> int | None:
+        self._send(InstanceDone(instance.plan.model, instance.plan.index))
+        return None
+
+    def _closed(self, instance: _Instance) -> int | None:
+        instance.closed = True
+        if not all(i.closed for i in self._instances):
+            return None
+        if self._group is not None:
+            self._group.close()
+        return _DONE
+
+    # Loading and running, in threads.
+
+    def _prepare(self, request: LoadRequest, fds: list[int]) -> None:
+        try:
+            instances = self._make_instances(request, fds)
+        except BaseException as error:
+            failure = _failure(error, request.process.instances[0] if len(request.process.instances) == 1 else None)
+            self._post(lambda: self._not_loaded(failure))
+            return
+        self._instances = instances
+        for instance in instances:
+            name = f"{instance.plan.model}#{instance.plan.index}"
+            instance.thread = threading.Thread(target=self._live, args=(instance,), name=name, daemon=True)
+            instance.thread.start()
+
+    def _make_instances(self, request: LoadRequest, fds: list[int]) -> list[_Instance]:
+        process = request.process
+        set_blas_threads(max((i.threads for i in process.instances), default=1))
+        group_fds, model_fds = fds[: request.group_fds], fds[request.group_fds :]
+        models = {name: _read_model(fd) for name, fd in zip(request.models, model_fds)}
+        registry = _load_needed(request, models)
+        transport = registry.transport(request.group_scheme).factory()
+        handle = GroupHandle(request.group_scheme, request.group_token, tuple(group_fds))
+        group = self._group = transport.attach(handle, group_fds, process.name)
+        loader = registry.engine(process.engine).worker()
+        return [
+            _Instance(
+                plan, models[plan.model],
+                InstanceRunner(
+                    models[plan.model], plan, group, loader, request.options,
+                    lambda name: registry.udf(name).factory(),
+                    [part for part in request.dead_parts if (part.model, part.index) == (plan.model, plan.index)],
+                    _reporter(plan),
+                ),
+            )
+            for plan in process.instances
+        ]
+
+    def _live(self, instance: _Instance) -> None:
+        try:
+            instance.runner.load()
+        except BaseException as error:
+            failure = _failure(error, instance.plan)
+            self._post(lambda: self._not_loaded(failure))
+            return
+        self._post(lambda: self._loaded(instance))
+        self._go.wait()
+        try:
+            instance.runner.run()
+        except BaseException as error:
+            reason = error
+            self._post(lambda: self._failed(instance, reason))
+            return
+        self._post(lambda: self._done(instance))
+        try:
+            instance.runner.close()
+        except BaseException:
+            traceback.print_exc()
+        self._post(lambda: self._closed(instance))
+
+
+def set_blas_threads(threads: int) -> None:
+    """Give numpy's OpenBLAS, which the template has loaded with one thread, the threads this process may use."""
+    if threads <= 1:
+        return
+    with contextlib.suppress(OSError):
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+            paths = set(re.findall(r"(/\S*openblas\S*\.so\S*)$", maps.read(), re.MULTILINE))
+        for path in paths:
+            library = ctypes.CDLL(path)
+            for name in _BLAS:
+                if hasattr(library, name):
+                    getattr(library, name)(threads)
+                    break
+
+
+def _read_model(fd: int) -> PneModel:
+    with mmap.mmap(fd, 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
+        model = unpack_submodel(view)
+    os.close(fd)
+    return model
+
+
+def _load_needed(request: LoadRequest, models: dict[str, PneModel]) -> PluginRegistry:
+    builtins = [importlib.import_module(name) for name in request.builtins]
+    udfs = {model.builtin for model in models.values() if isinstance(model, UdfModel) and model.builtin}
+    return load_plugins(builtins, request.allowed_plugins, {request.process.engine, request.group_scheme, *udfs})
+
+
+def _reporter(plan: InstancePlan) -> Callable[[str], None]:
+    return lambda text: print(f"{plan.model}#{plan.index}: {text}", file=sys.stderr)
+
+
+def _state(instance: _Instance) -> InstanceState:
+    runner, current = instance.runner, instance.runner.current
+    age = None if current is None else (current[0], time.monotonic() - current[1])
+    return InstanceState(instance.plan.model, instance.plan.index, runner.calls, runner.busy, age)
+
+
+def _failure(error: BaseException, plan: InstancePlan | None) -> Failure:
+    message, hint = (error.message, error.hint or "") if isinstance(error, DflowError) else (str(error), "")
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    node, instance = (plan.model, plan.index) if plan is not None else ("", 0)
+    return Failure(type(error).__name__, message, text, node, instance, hint)
+
+
+def _node_failure(error: NodeError, instance: _Instance) -> Failure:
+    plan = instance.plan
+    message = f"{error.message.partition(chr(10))[0]} (transaction {error.trans_id})"
+    return Failure("", message, error.remote_traceback, plan.model, plan.index)
+
+
+__all__: Sequence[str] = ["main", "set_blas_threads"]

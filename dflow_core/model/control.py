@@ -1,0 +1,163 @@
+"""What an application and its executor processes tell each other, as data (`control_serde.py` knows the wire format).
+
+    application                          executor
+      LoadRequest (with descriptors) ->
+                                     <-  Ready, or LoadFailed and the end
+      StatusRequest                  ->
+                                     <-  Status
+                                     <-  InstanceDone, one for each instance whose input has ended
+                                     <-  Fatal, where a node asked that its errors end the graph
+      Stop                           ->
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from dflow_core.model.deploy_plan import ProcessPlan
+
+
+@dataclass(frozen=True, slots=True)
+class DeadPart:
+    """Part of a transaction that was lost with an instance; the restarted instance drops what still comes of it.
+
+    Args:
+        model, index: The instance.
+        trans_id, data_label: Join key of the part.
+        ports: Input ports it had arrived at before.
+    """
+
+    model: str
+    index: int
+    trans_id: int
+    data_label: int
+    ports: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """Everything an executor needs to begin.
+
+    The descriptors that travel along are those of the memory group, then one for each model: a memory file that
+    holds the submodel as `submodel_to_bytes` gives it. Models may be larger than any message.
+
+    Args:
+        process: What runs in it.
+        models: Names of the submodels, in the order of their descriptors.
+        options: Graph options in force.
+        group_scheme, group_token, group_fds: Handle of the memory group; how many descriptors belong to it.
+        dead_parts: Parts that an earlier life of the process has lost.
+        builtins: Modules whose plugin hooks are registered without being installed.
+        allowed_plugins: Plugins that may be loaded; None is the environment's choice.
+    """
+
+    process: ProcessPlan
+    models: tuple[str, ...]
+    options: Mapping[str, str] = field(default_factory=dict)
+    group_scheme: str = ""
+    group_token: bytes = b""
+    group_fds: int = 0
+    dead_parts: tuple[DeadPart, ...] = ()
+    builtins: tuple[str, ...] = ()
+    allowed_plugins: tuple[str, ...] | None = None
+
+    @property
+    def fd_count(self) -> int:
+        """How many descriptors travel along."""
+        return self.group_fds + len(self.models)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Every instance of the process is loaded and takes work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What went wrong in an executor.
+
+    Args:
+        kind: Type name of the exception.
+        message: Its text.
+        traceback: Formatted traceback.
+        node, instance: Where; "" for the process as a whole.
+        hint: What to do.
+    """
+
+    kind: str
+    message: str
+    traceback: str = ""
+    node: str = ""
+    instance: int = 0
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFailed:
+    """An instance could not be loaded; the executor ends."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Fatal:
+    """The graph cannot go on: a node failed that asked for it with `on_error="stop"`."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceDone:
+    """An instance has worked off everything: its input queues are closed and empty."""
+
+    model: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End.
+
+    Args:
+        drain: Whether to work off what is in the queues first; they are closed then.
+    """
+
+    drain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRequest:
+    """Asks for a Status of the same number."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceState:
+    """Where one instance stands.
+
+    Args:
+        model, index: The instance.
+        calls: Calls finished.
+        busy: Seconds spent in calls.
+        current: Transaction in work and for how many seconds, or None between calls.
+    """
+
+    model: str
+    index: int
+    calls: int = 0
+    busy: float = 0.0
+    current: tuple[int, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Answer to a StatusRequest."""
+
+    number: int
+    instances: tuple[InstanceState, ...] = field(default=())
+
+
+ControlMessage: TypeAlias = LoadRequest | Ready | LoadFailed | Fatal | InstanceDone | Stop | StatusRequest | Status

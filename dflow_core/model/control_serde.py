@@ -1,0 +1,202 @@
+"""Control messages to bytes and back, and their framing: a length of four bytes, then protobuf."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping
+
+from google.protobuf.message import DecodeError
+
+from dflow_core.errors import PeerGoneError
+from dflow_core.model.control import (
+    ControlMessage,
+    DeadPart,
+    Failure,
+    Fatal,
+    InstanceDone,
+    InstanceState,
+    LoadFailed,
+    LoadRequest,
+    Ready,
+    Status,
+    StatusRequest,
+    Stop,
+)
+from dflow_core.model.deploy_plan import InstancePlan, ProcessPlan, Route
+from dflow_core.proto import control_pb2 as pb
+
+MAX_MESSAGE = 64 << 20
+_LENGTH = struct.Struct("<I")
+
+
+class ControlReader:
+    """Takes bytes as they come off a socket and gives whole messages."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[ControlMessage]:
+        """The messages that are complete now that `data` has come.
+
+        Raises:
+            PeerGoneError: if the bytes are no control messages; the connection is of no use any more.
+        """
+        self._buffer += data
+        while len(self._buffer) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._buffer)
+            if length > MAX_MESSAGE:
+                raise PeerGoneError(f"the control connection carries garbage: a message of {length} bytes")
+            if len(self._buffer) < _LENGTH.size + length:
+                return
+            content = bytes(self._buffer[_LENGTH.size : _LENGTH.size + length])
+            del self._buffer[: _LENGTH.size + length]
+            yield deserialize_control(content)
+
+
+def frame_control(message: ControlMessage) -> bytes:
+    """A message with its length in front."""
+    content = serialize_control(message)
+    if len(content) > MAX_MESSAGE:
+        raise PeerGoneError(f"a control message of {len(content)} bytes is over the limit of {MAX_MESSAGE}")
+    return _LENGTH.pack(len(content)) + content
+
+
+def serialize_control(message: ControlMessage) -> bytes:
+    """A message as protobuf."""
+    proto = pb.ControlMessage()
+    if isinstance(message, LoadRequest):
+        proto.load_request.CopyFrom(_load_request_proto(message))
+    elif isinstance(message, Ready):
+        proto.ready.SetInParent()
+    elif isinstance(message, LoadFailed):
+        proto.load_failed.failure.CopyFrom(_failure_proto(message.failure))
+    elif isinstance(message, Fatal):
+        proto.fatal.failure.CopyFrom(_failure_proto(message.failure))
+    elif isinstance(message, InstanceDone):
+        proto.instance_done.CopyFrom(pb.InstanceDone(model=message.model, index=message.index))
+    elif isinstance(message, Stop):
+        proto.stop.CopyFrom(pb.Stop(drain=message.drain))
+    elif isinstance(message, StatusRequest):
+        proto.status_request.CopyFrom(pb.StatusRequest(number=message.number))
+    else:
+        states = [_state_proto(state) for state in message.instances]
+        proto.status.CopyFrom(pb.Status(number=message.number, instances=states))
+    data: bytes = proto.SerializeToString()
+    return data
+
+
+def deserialize_control(data: bytes) -> ControlMessage:
+    """The inverse of `serialize_control`.
+
+    Raises:
+        PeerGoneError: if the bytes are no control message.
+    """
+    try:
+        proto = pb.ControlMessage.FromString(data)
+    except DecodeError as cause:
+        raise PeerGoneError(f"the control connection carries garbage: {cause}") from cause
+    kind = proto.WhichOneof("content")
+    if kind is None:
+        raise PeerGoneError("the control connection carries a message of an unknown kind")
+    return _READERS[kind](proto)
+
+
+def _load_request_proto(message: LoadRequest) -> pb.LoadRequest:
+    return pb.LoadRequest(
+        process=_process_proto(message.process),
+        models=message.models,
+        options=dict(message.options),
+        group_scheme=message.group_scheme,
+        group_token=message.group_token,
+        group_fds=message.group_fds,
+        dead_parts=[
+            pb.DeadPart(model=p.model, index=p.index, trans_id=p.trans_id, data_label=p.data_label, ports=p.ports)
+            for p in message.dead_parts
+        ],
+        builtins=message.builtins,
+        all_plugins_allowed=message.allowed_plugins is None,
+        allowed_plugins=message.allowed_plugins or (),
+    )
+
+
+def _load_request(proto: pb.LoadRequest) -> LoadRequest:
+    return LoadRequest(
+        process=_process(proto.process),
+        models=tuple(proto.models),
+        options=dict(proto.options),
+        group_scheme=proto.group_scheme,
+        group_token=proto.group_token,
+        group_fds=proto.group_fds,
+        dead_parts=tuple(
+            DeadPart(p.model, p.index, p.trans_id, p.data_label, tuple(p.ports)) for p in proto.dead_parts
+        ),
+        builtins=tuple(proto.builtins),
+        allowed_plugins=None if proto.all_plugins_allowed else tuple(proto.allowed_plugins),
+    )
+
+
+def _process_proto(plan: ProcessPlan) -> pb.Process:
+    instances = [
+        pb.Instance(
+            model=i.model, index=i.index, count=i.count, process=i.process, device=i.device, threads=i.threads,
+            inputs=i.inputs,
+            outputs=[pb.Output(routes=[pb.Route(queues=route.queues) for route in output]) for output in i.outputs],
+        )
+        for i in plan.instances
+    ]
+    return pb.Process(name=plan.name, engine=plan.engine, env=plan.env, instances=instances)
+
+
+def _process(proto: pb.Process) -> ProcessPlan:
+    instances = tuple(
+        InstancePlan(
+            i.model, i.index, i.count, i.process, i.device, i.threads, tuple(i.inputs),
+            tuple(tuple(Route(tuple(route.queues)) for route in output.routes) for output in i.outputs),
+        )
+        for i in proto.instances
+    )
+    return ProcessPlan(proto.name, proto.engine, proto.env, instances)
+
+
+def _failure_proto(failure: Failure) -> pb.Failure:
+    return pb.Failure(
+        kind=_text(failure.kind), message=_text(failure.message), traceback=_text(failure.traceback),
+        node=failure.node, instance=failure.instance, hint=_text(failure.hint),
+    )
+
+
+def _failure(proto: pb.Failure) -> Failure:
+    return Failure(proto.kind, proto.message, proto.traceback, proto.node, proto.instance, proto.hint)
+
+
+def _text(text: str) -> str:
+    """Text as protobuf takes it: exception texts may hold lone surrogates."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _state_proto(state: InstanceState) -> pb.InstanceState:
+    trans_id, age = state.current or (0, 0.0)
+    return pb.InstanceState(
+        model=state.model, index=state.index, calls=state.calls, busy=state.busy,
+        in_call=state.current is not None, trans_id=trans_id, call_age=age,
+    )
+
+
+def _status(proto: pb.Status) -> Status:
+    states = tuple(
+        InstanceState(s.model, s.index, s.calls, s.busy, (s.trans_id, s.call_age) if s.in_call else None)
+        for s in proto.instances
+    )
+    return Status(proto.number, states)
+
+
+_READERS: Mapping[str, Callable[[pb.ControlMessage], ControlMessage]] = {
+    "load_request": lambda proto: _load_request(proto.load_request),
+    "ready": lambda proto: Ready(),
+    "load_failed": lambda proto: LoadFailed(_failure(proto.load_failed.failure)),
+    "fatal": lambda proto: Fatal(_failure(proto.fatal.failure)),
+    "instance_done": lambda proto: InstanceDone(proto.instance_done.model, proto.instance_done.index),
+    "stop": lambda proto: Stop(proto.stop.drain),
+    "status_request": lambda proto: StatusRequest(proto.status_request.number),
+    "status": lambda proto: _status(proto.status),
+}
