@@ -21,7 +21,7 @@ from dflow_core.compiler.passes import (
 )
 from dflow_core.compiler.relation import build_relation
 from dflow_core.compiler.report import BuildReport
-from dflow_core.errors import GraphError
+from dflow_core.errors import GraphError, PackagingError, PluginError
 from dflow_core.graph import FlowGraph
 from dflow_core.model import FlowModel
 from dflow_core.options import as_texts, resolve
@@ -63,15 +63,16 @@ class FlowModelBuilder:
         compiler = NodeCompiler(self._registry, self._session, self._cache, version)
         models, reports = compiler.compile(result.graph.nodes, graph.name)
         engines = {node.engine: self._registry.engine(node.engine).version for node in result.graph.nodes}
+        changes = list(result.changed)
         model = FlowModel(
             graph.name,
             {model.name: model for model in models},
             build_relation(result.graph),
-            self._saved(graph),
+            self._saved(graph, changes),
             as_texts(resolve(self._session, graph.options)),
             {"dflow": version, "spi": str(SPI_VERSION)} | {f"engine {name}": v for name, v in sorted(engines.items())},
         )
-        return model, BuildReport(tuple(reports), result.changed, time.monotonic() - began)
+        return model, BuildReport(tuple(reports), tuple(changes), time.monotonic() - began)
 
     def prepare(self, graph: FlowGraph) -> PassResult:
         """Everything before compiling: the checked graph with built-in nodes, flat, each node with its engine.
@@ -91,10 +92,15 @@ class FlowModelBuilder:
         ])
         return passes.run(lowered)
 
-    def _saved(self, graph: FlowGraph) -> bytes:
+    def _saved(self, graph: FlowGraph, changes: list[str]) -> bytes:
+        """The graph for drawing and inspection; a graph that cannot be written still runs."""
         from dflow_core.graph.serde import serialize_graph
 
-        return serialize_graph(graph)
+        try:
+            return serialize_graph(graph, self._registry.point_kinds)
+        except (PackagingError, PluginError) as error:
+            changes.append(f"the model holds no graph to look at: {error.message}")
+            return b""
 
 
 def _dflow_version() -> str:

@@ -28,14 +28,17 @@ from dflow_core.options import Options
 _MAX_NAME = 255
 
 
-def plan(model: FlowModel, resources: Resources, shares_process: Mapping[str, bool], options: Options) -> DeployPlan:
+def plan_deployment(
+    model: FlowModel, resources: Resources, shares_process: Mapping[str, bool], options: Options, transport: str = ""
+) -> DeployPlan:
     """Where everything of a compiled graph runs on this machine.
 
     Args:
         model: The graph.
         resources: What may be used.
         shares_process: For each engine id, whether instances of different models share a process.
-        options: Options in force; `transport` and `queue_depth` are used.
+        options: Options in force; `queue_depth` is used.
+        transport: Scheme of the local transport.
 
     Raises:
         GraphError: an input of the graph is directly one of its outputs.
@@ -56,7 +59,7 @@ def plan(model: FlowModel, resources: Resources, shares_process: Mapping[str, bo
         if not routes:
             notes.append(f"input {name!r} is read by no node; what is fed there is ignored")
     return DeployPlan(
-        model.name, options.transport, processes, tuple(queues.all.values()), feeds, tuple(queues.fetches),
+        model.name, transport, processes, tuple(queues.all.values()), feeds, tuple(queues.fetches),
         resources.cpus, tuple(notes),
     )
 

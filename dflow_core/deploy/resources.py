@@ -33,7 +33,7 @@ class Resources:
     notes: tuple[str, ...] = ()
 
 
-def this_machine(read: Read | None = None) -> Resources:
+def machine_resources(read: Read | None = None) -> Resources:
     """What this process may use now.
 
     Args:

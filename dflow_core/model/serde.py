@@ -190,14 +190,14 @@ def _spec(proto: pb.TensorSpec) -> TensorSpec:
 def _serialize_func(func: FuncSpec) -> pb.FuncSpec:
     return pb.FuncSpec(
         name=func.name, inputs=func.inputs, outputs=func.outputs, gather=func.gather, holds_inputs=func.holds_inputs,
-        stream_input=func.stream_input, n_mapping=func.n_mapping,
+        stream_input=func.stream_input, n_mapping=func.n_mapping, generator=func.generator,
     )
 
 
 def _func(proto: pb.FuncSpec) -> FuncSpec:
     return FuncSpec(
         proto.name, tuple(proto.inputs), tuple(proto.outputs), proto.gather, proto.holds_inputs, proto.stream_input,
-        proto.n_mapping,
+        proto.n_mapping, proto.generator,
     )
 
 

@@ -19,7 +19,7 @@ class TensorSpec(_message.Message):
     def __init__(self, dtype: _Optional[int] = ..., has_shape: bool = ..., shape: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ...) -> None: ...
 
 class FuncSpec(_message.Message):
-    __slots__ = ("name", "inputs", "outputs", "gather", "holds_inputs", "stream_input", "n_mapping")
+    __slots__ = ("name", "inputs", "outputs", "gather", "holds_inputs", "stream_input", "n_mapping", "generator")
     NAME_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
@@ -27,6 +27,7 @@ class FuncSpec(_message.Message):
     HOLDS_INPUTS_FIELD_NUMBER: _ClassVar[int]
     STREAM_INPUT_FIELD_NUMBER: _ClassVar[int]
     N_MAPPING_FIELD_NUMBER: _ClassVar[int]
+    GENERATOR_FIELD_NUMBER: _ClassVar[int]
     name: str
     inputs: _containers.RepeatedScalarFieldContainer[int]
     outputs: _containers.RepeatedScalarFieldContainer[int]
@@ -34,7 +35,8 @@ class FuncSpec(_message.Message):
     holds_inputs: bool
     stream_input: bool
     n_mapping: bool
-    def __init__(self, name: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., outputs: _Optional[_Iterable[int]] = ..., gather: bool = ..., holds_inputs: bool = ..., stream_input: bool = ..., n_mapping: bool = ...) -> None: ...
+    generator: bool
+    def __init__(self, name: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., outputs: _Optional[_Iterable[int]] = ..., gather: bool = ..., holds_inputs: bool = ..., stream_input: bool = ..., n_mapping: bool = ..., generator: bool = ...) -> None: ...
 
 class NodeOptions(_message.Message):
     __slots__ = ("instances", "threads", "env", "call_timeout", "on_error", "restarts", "process")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dflow_core.deploy.memory import estimate_memory, message_size
-from dflow_core.deploy.planner import plan, queue_name
+from dflow_core.deploy.planner import plan_deployment, queue_name
 from dflow_core.deploy.resources import Resources
 from dflow_core.errors import DeployError, GraphError, OptionError
 from dflow_core.model import (
@@ -22,7 +22,7 @@ from dflow_core.options import Options
 from dflow_core.types import DataType, FuncSpec, NodeOptions, TensorSpec
 
 ENGINES = {"UDF": False, "CPU": True, "GPU": True}
-OPTIONS = Options(queue_depth=8, transport="shm")
+OPTIONS = Options(queue_depth=8)
 FLOATS = TensorSpec(DataType.FLOAT, (2, 10))
 
 
@@ -62,7 +62,7 @@ def flow(
 
 
 def planned(model: FlowModel, cpus: int = 4) -> DeployPlan:
-    return plan(model, Resources(cpus), ENGINES, OPTIONS)
+    return plan_deployment(model, Resources(cpus), ENGINES, OPTIONS, "shm")
 
 
 def processes(result: DeployPlan) -> dict[str, list[str]]:
@@ -232,7 +232,7 @@ def test_more_instances_than_cpus_get_a_thread_each_and_a_note():
 
 def test_limits_of_the_machine_are_among_the_notes():
     model = flow({"a": ["g:x"]}, [udf("a")], ["a:0"])
-    assert "because" in plan(model, Resources(1, 0, ("1 CPU, because",)), ENGINES, OPTIONS).notes[0]
+    assert "because" in plan_deployment(model, Resources(1, 0, ("1 CPU, because",)), ENGINES, OPTIONS).notes[0]
 
 
 def test_an_engine_that_is_not_there_is_named():

@@ -8,11 +8,11 @@ import pytest
 from dflow_core.deploy.resources import (
     cgroup_folders,
     cpu_quota,
+    machine_resources,
     mem_available,
     memory_left,
     read_text,
     resources,
-    this_machine,
 )
 
 GIB = 1 << 30
@@ -125,7 +125,7 @@ def test_groups_are_listed_innermost_first():
 
 
 def test_this_machine_can_be_read():
-    found = this_machine()
+    found = machine_resources()
     assert found.cpus >= 1 and found.memory > 0
 
 

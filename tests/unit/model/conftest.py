@@ -31,7 +31,7 @@ def graph_model() -> GraphModel:
 @pytest.fixture
 def udf_model() -> UdfModel:
     spec = TensorSpec(DataType.UNDEFINED)
-    functions = (FuncSpec("a", (1, 0), (0,), True, True, True, True), FuncSpec("b", (), ()))
+    functions = (FuncSpec("a", (1, 0), (0,), True, True, True, True, True), FuncSpec("b", (), ()))
     params = {"text": "x", "no": False, "n": -5, "f": 0.1, "type": DataType.INT8, "list": [1, [True, "a"], 2.0]}
     return UdfModel(
         name="outer/join", engine="UDF", inputs=(spec, spec), outputs=(spec,), functions=functions, package=b"pickle",

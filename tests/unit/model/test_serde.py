@@ -20,7 +20,7 @@ from dflow_core.model.serde import (
     serialize_submodel,
 )
 from dflow_core.proto import model_pb2 as pb
-from dflow_core.types import DataType
+from dflow_core.types import DataType, FuncSpec, NodeOptions, TensorSpec
 
 SCALARS = st.one_of(
     st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.text(max_size=20),
@@ -39,6 +39,24 @@ def test_every_kind_of_submodel_survives_the_round_trip(flow_model):
         assert deserialize_submodel(serialize_submodel(model)) == model
         data = packed(model)
         assert unpack_submodel(data) == unpack_submodel(memoryview(data)) == model
+
+
+@pytest.mark.parametrize("kind", [FuncSpec, NodeOptions, TensorSpec, Endpoint])
+def test_no_field_is_forgotten(kind, flow_model):
+    """Each field of these classes has a value besides its default somewhere in the fixture, and comes back."""
+    def all_of(value):
+        if isinstance(value, kind):
+            yield value
+        elif dataclasses.is_dataclass(value):
+            for field in dataclasses.fields(value):
+                yield from all_of(getattr(value, field.name))
+        elif isinstance(value, (tuple, dict)):
+            for item in value.values() if isinstance(value, dict) else value:
+                yield from all_of(item)
+
+    found = list(all_of(flow_model))
+    for field in dataclasses.fields(kind):
+        assert any(getattr(item, field.name) != field.default for item in found), field.name
 
 
 def test_large_bytes_are_sections_and_not_in_the_message(graph_model):
