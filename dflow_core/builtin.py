@@ -1,22 +1,17 @@
-"""What the core registers itself, through the hooks it offers to others."""
+"""What the core registers itself, through the hooks it offers to others.
+
+Its own kinds of process points are not among it: they are part of the graph file format (`graph/serde.py`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dflow_core.spi import DeployerEntry, PointEntry, TransportEntry, hookimpl
+from dflow_core.spi import DeployerEntry, TransportEntry, hookimpl
 
 if TYPE_CHECKING:
     from dflow_core.spi import Deployer, Transport
-
-
-@hookimpl
-def dflow_register_process_points() -> Sequence[PointEntry]:
-    """Kinds of process points every graph may have."""
-    from dflow_core.graph import serde
-
-    return serde.core_point_entries()
 
 
 @hookimpl

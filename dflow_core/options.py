@@ -87,6 +87,10 @@ class Options:
     start_timeout: float = _option(120.0, _GRAPH, "longest wait for the executors to come up", unit="seconds")
     stop_timeout: float = _option(10.0, _GRAPH, "longest wait for executors before they are killed", unit="seconds")
     max_in_flight: int = _option(0, _GRAPH, "transactions under way at once; 0 lets the queues decide")
+    max_unfetched: int = _option(256, _GRAPH, "results that may lie unfetched before feeding waits", low=1)
+    output: str = _option(
+        "stderr", _GRAPH, "where executors' output goes: stderr, logging, none, or dir:PATH for a file per process"
+    )
     cache: bool = _option(True, _GRAPH, "whether compiled models are kept")
     cache_dir: str = _option(
         "", _GRAPH, "where compiled models are kept; empty is the user's cache folder",

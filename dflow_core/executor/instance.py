@@ -47,7 +47,7 @@ class InstanceRunner:
         self._stopping = threading.Event()
         self._runner: NodeRunner | None = None
         self._inputs: list[Queue] = []
-        self._routes: list[list[list[Queue]]] = []
+        self._queues: dict[str, Queue] = {}
 
     @property
     def calls(self) -> int:
@@ -83,7 +83,8 @@ class InstanceRunner:
             model, funcs, instance=plan.index, sink=self._send, alloc=self._alloc, dead=dead
         )
         self._inputs = [self._group.queue(name) for name in plan.inputs]
-        self._routes = [[[self._group.queue(n) for n in route.queues] for route in routes] for routes in plan.outputs]
+        names = [name for routes in plan.outputs for route in routes for name in route.queues]
+        self._queues = {name: self._group.queue(name) for name in names}
 
     def run(self) -> None:
         """Work until the input queues are closed and empty, or `stop`.
@@ -126,6 +127,7 @@ class InstanceRunner:
                 block = queue.get(timeout=0)
             except ClosedError:
                 del open_ports[port]
+                took = True  # look again at once: there may be no port left to wait for
                 continue
             if block is not None:
                 took = True
@@ -163,22 +165,17 @@ class InstanceRunner:
                     raise
 
     def _send(self, output: int, msg: FlowMsg) -> None:
-        routes = self._routes[output]
+        routes = self._plan.outputs[output]
         if not routes:
             return
         if msg.block is None:
             msg = seal(msg, self._alloc)
         block = msg.block
         assert block is not None
-        targets = [self._pick(route, msg) for route in routes]
+        targets = [self._queues[route.pick(msg.info.trans_id, msg.info.route_label)] for route in routes]
         copies = [block.retain() for _ in targets[1:]]
         for queue, reference in zip(targets, [*copies, block]):
             self._put(queue, reference)
-
-    def _pick(self, route: list[Queue], msg: FlowMsg) -> Queue:
-        if len(route) == 1:
-            return route[0]
-        return route[(msg.info.trans_id - 1 + max(msg.info.route_label, 1) - 1) % len(route)]
 
     def _put(self, queue: Queue, block: Block) -> None:
         while True:

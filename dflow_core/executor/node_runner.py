@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from types import TracebackType
 
 from dflow_core.errors import DflowError
 from dflow_core.executor.aligner import Aligner, MessageSet
@@ -169,7 +170,7 @@ class NodeRunner:
         return ErrorInfo("node", message, type(error).__name__, self._node, self._instance, trace, shapes)
 
 
-def _user_frames(error: BaseException) -> object:
+def _user_frames(error: BaseException) -> TracebackType | None:
     """The traceback without the frames of this package on top of it."""
     frames = error.__traceback__
     while frames is not None and "/dflow_core/" in frames.tb_frame.f_code.co_filename.replace("\\", "/"):

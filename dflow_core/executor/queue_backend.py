@@ -24,9 +24,10 @@ class QueueBackend(Backend):
     def __init__(self, deployment: Deployment) -> None:
         self._deployment = deployment
         self._group = deployment.group
-        plan = deployment.plan
-        self._feeds = [[[self._group.queue(n) for n in route.queues] for route in routes] for routes in plan.feeds]
-        self._fetches = [self._group.queue(name) for name in plan.fetches]
+        self._routes = deployment.plan.feeds
+        names = [name for routes in self._routes for route in routes for name in route.queues]
+        self._feeds = {name: self._group.queue(name) for name in names}
+        self._fetches = [self._group.queue(name) for name in deployment.plan.fetches]
         self._doorbell = self._group.doorbell()
         self._closed = False
 
@@ -44,12 +45,9 @@ class QueueBackend(Backend):
 
     def feed(self, messages: Mapping[int, FlowMsg]) -> None:
         for port, msg in messages.items():
-            routes = self._feeds[port]
-            block = msg.block
-            assert block is not None
-            targets = [route[(msg.info.trans_id - 1) % len(route)] for route in routes]
-            for queue in targets:
-                queue.put(block.retain(), timeout=None)
+            assert msg.block is not None
+            for route in self._routes[port]:
+                self._feeds[route.pick(msg.info.trans_id)].put(msg.block.retain(), timeout=None)
 
     def pump(self, timeout: float, room_for: Sequence[int] = ()) -> list[tuple[int, FlowMsg]]:
         arrived = self._drain()
@@ -82,7 +80,7 @@ class QueueBackend(Backend):
             self._deployment.close()
 
     def _feed_queues(self, inputs: Sequence[int]) -> list[Queue]:
-        return [queue for port in inputs for route in self._feeds[port] for queue in route]
+        return [self._feeds[name] for port in inputs for route in self._routes[port] for name in route.queues]
 
     def _drain(self) -> list[tuple[int, FlowMsg]]:
         arrived: list[tuple[int, FlowMsg]] = []

@@ -9,10 +9,10 @@ such an object lie out of band behind the pickle and are not copied on the way o
 from __future__ import annotations
 
 import io
+import math
 import pickle
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def alloc_tensor(shape: Sequence[int], dtype: np.dtype[np.generic], alloc: Alloc
     data_type = data_type_of(dtype)
     if data_type is DataType.STRING:
         raise TensorError("string tensors cannot be filled in place; send the array itself")
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    size = math.prod(shape) * dtype.itemsize
     block = alloc(DATA_OFFSET + size)
     data = block.array(writable=True)
     TensorDesc(data_type, tuple(shape), size).pack_into(data, HEAD_SIZE)
@@ -107,7 +107,10 @@ def describe(msg: FlowMsg) -> str:
 
 
 def _retype(info: MsgInfo, msg_type: int, null: int = 0) -> MsgInfo:
-    return replace(info, msg_type=int(msg_type), data_flag=(info.data_flag & DataFlag.CUSTOM_ID) | null)
+    made = info.copy()
+    made.msg_type = msg_type
+    made.data_flag = (info.data_flag & DataFlag.CUSTOM_ID) | null
+    return made
 
 
 def _encode_array(array: Array, declared: DataType | None, info: MsgInfo, alloc: Alloc, aux: Aux) -> FlowMsg:

@@ -6,6 +6,7 @@ Strings keep numpy's fixed-width layout byte for byte where the array has one (k
 
 from __future__ import annotations
 
+import math
 import struct
 
 import numpy as np
@@ -29,7 +30,7 @@ def read_tensor(body: Bytes) -> Array:
     if desc.dtype is DataType.STRING:
         return _read_strings(desc, data)
     dtype = numpy_dtype_of(desc.dtype)
-    size = int(np.prod(desc.shape, dtype=np.int64)) * dtype.itemsize
+    size = math.prod(desc.shape) * dtype.itemsize
     if data.nbytes < size:
         raise TensorError(f"payload of {data.nbytes} bytes is too short for {desc.dtype.name}{list(desc.shape)}")
     return data[:size].view(dtype).reshape(desc.shape)
@@ -65,7 +66,7 @@ def _read_strings(desc: TensorDesc, data: Bytes) -> Array:
         array = data[8 : desc.data_size].copy() if itemsize else np.empty(0, np.uint8)
         result = array.view(dtype).reshape(desc.shape) if itemsize else np.zeros(desc.shape, dtype)
     else:
-        count = int(np.prod(desc.shape, dtype=np.int64))
+        count = math.prod(desc.shape)
         lengths = data[: 8 * count].view(np.int64) if count else np.empty(0, np.int64)
         text = data[8 * count : 9 * count].view(np.bool_)
         raw = data[9 * count :].tobytes()
