@@ -1,6 +1,6 @@
 """The first steps of an executor process, whether forked from the template or started as a program of its own.
 
-What an executor *does* is not known here: the settings name a module whose `main(control_fd)` takes over.
+What an executor *does* is not known here: the settings name a module whose `main(control_fd, prepared)` takes over.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ChildSettings:
     """How an executor process is set up.
 
     Args:
-        module: Module whose `main(control_fd)` it runs.
+        module: Module whose `main(control_fd, prepared)` it runs.
         name: Name that process lists show.
         folder: Its current folder.
         environment: Its whole environment.
@@ -61,13 +61,14 @@ class ChildFds:
     stacks: int
 
 
-def become_executor(settings: ChildSettings, fds: ChildFds, parent: int) -> NoReturn:
+def become_executor(settings: ChildSettings, fds: ChildFds, parent: int, prepared: object = None) -> NoReturn:
     """Set this process up, run the module's `main`, and end.
 
     Args:
         settings: How.
         fds: Its descriptors.
         parent: Process id of the parent that started it.
+        prepared: What the module's `prepare` gave in the template; None in a program of its own.
     """
     code = 1
     try:
@@ -75,7 +76,7 @@ def become_executor(settings: ChildSettings, fds: ChildFds, parent: int) -> NoRe
         _set_up_signals()
         _set_up_streams(fds)
         _set_up_interpreter(settings)
-        code = importlib.import_module(settings.module).main(fds.control)
+        code = importlib.import_module(settings.module).main(fds.control, prepared)
     except BaseException:
         import traceback
 

@@ -19,7 +19,9 @@ import select
 import signal
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 
 from dflow_core.deploy.child import ChildFds, ChildSettings, become_executor
 from dflow_core.deploy.processes import die_with_parent, fork, name_process
@@ -58,8 +60,9 @@ class JsonReader:
 class _Template:
     """Serves one connection until it ends."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, prepared: object) -> None:
         self._connection = connection
+        self._prepared = prepared
         self._reader = JsonReader()
         self._fds: list[int] = []
         self._children: set[int] = set()
@@ -103,7 +106,7 @@ class _Template:
             os.setsid()
             for end in (self._connection, self._wake, self._alarm):
                 end.close()
-            become_executor(ChildSettings.from_json(settings), fds, parent)
+            become_executor(ChildSettings.from_json(settings), fds, parent, self._prepared)
         self._children.add(pid)
         return pid
 
@@ -116,15 +119,31 @@ class _Template:
                 self._connection.sendall(frame_json({"pid": pid, "code": code}))
 
 
-def template_command(python: str, connection: int, preload: Sequence[str]) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What a template does before it forks anything.
+
+    Args:
+        module: Module the executors will run; its `prepare(**arguments)` gives what their `main` gets.
+        arguments: For `prepare`; texts, lists of texts, or None.
+        preload: Modules to import; those that fail are left out.
+    """
+
+    module: str
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    preload: tuple[str, ...] = ()
+
+
+def template_command(python: str, connection: int, preparation: Preparation) -> list[str]:
     """The command that starts a template process.
 
     Args:
         python: Interpreter.
         connection: Descriptor of its connection, which it has to inherit.
-        preload: Modules it imports before it takes requests; those that fail are left out.
+        preparation: What it does first.
     """
-    return [python, "-m", "dflow_core.deploy", "template", str(connection), str(os.getpid()), *preload]
+    numbers = (str(connection), str(os.getpid()))
+    return [python, "-m", "dflow_core.deploy", "template", *numbers, json.dumps(asdict(preparation))]
 
 
 def main(argv: list[str]) -> None:
@@ -134,12 +153,29 @@ def main(argv: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     name_process("dflow-template")
     os.set_inheritable(connection, False)
-    for name in argv[2:]:
-        # A module that does not load here tells why where it is needed.
-        with contextlib.suppress(Exception):
-            importlib.import_module(name)
+    prepared = _prepare(Preparation(**json.loads(argv[2])))
+    if _threads() > 1:
+        os._exit(1)  # a fork of a process with threads may hang: executors are started as programs of their own then
     gc.collect()
     gc.freeze()  # pages of what was imported stay shared: the children's collector leaves them alone
     with contextlib.suppress(ConnectionError):
-        _Template(socket.socket(fileno=connection)).serve()
+        _Template(socket.socket(fileno=connection), prepared).serve()
     os._exit(0)
+
+
+def _prepare(preparation: Preparation) -> object:
+    """Import and prepare; what fails here tells why where it is needed."""
+    for name in preparation.preload:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    prepared: object = None
+    with contextlib.suppress(Exception):
+        prepared = importlib.import_module(preparation.module).prepare(**preparation.arguments)
+    return prepared
+
+
+def _threads() -> int:
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return threading.active_count()

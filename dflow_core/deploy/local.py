@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dflow_core.deploy.child import ChildSettings
 from dflow_core.deploy.environments import check_interpreter, thread_environment
 from dflow_core.deploy.executor_process import ExecutorProcess
+from dflow_core.deploy.forkserver import Preparation
 from dflow_core.deploy.member import Member
 from dflow_core.deploy.model_files import ModelFiles
 from dflow_core.deploy.output import OutputForwarder
 from dflow_core.deploy.processes import OwnedByProcess, interpreter
-from dflow_core.deploy.settings import DeploySettings
+from dflow_core.deploy.settings import DeploySettings, allowed_plugins
 from dflow_core.deploy.sinks import make_sink
 from dflow_core.deploy.supervisor import Supervisor
 from dflow_core.deploy.template import Template
@@ -27,10 +28,7 @@ from dflow_core.spi import Deployer, Deployment, GroupConfig, InstanceStatus, Me
 
 _EXECUTOR = "dflow_core.executor.main"
 _BUILTINS = ("dflow_core.builtin",)
-_PRELOAD = (
-    "numpy", "cloudpickle", "google.protobuf.message", "importlib.metadata", "pluggy", "dflow_core.plugins",
-    "dflow_core.model.serde", "dflow_core.model.control_serde", "dflow_core.udf", _EXECUTOR,
-)
+_PRELOAD = ("numpy", "cloudpickle", "dflow_core.model.control_serde", "dflow_core.model.serde", "dflow_core.udf")
 _STATUS_LIMIT = 0.25
 _MORE_MEMBERS = 16  # beyond one for each process, for those that are being restarted and for the application
 _THREAD_LIMIT = 5.0
@@ -42,7 +40,7 @@ class LocalDeployer(Deployer):
     Args:
         registry: Plugins; those installed if not given.
         template: Whether to fork executors from a template process; without it each is a program of its own.
-        executor: Module whose `main(control_fd)` an executor runs.
+        executor: Module whose `main(control_fd, prepared)` executors run, after its `prepare` in the template.
         builtins: Modules whose plugin hooks executors register without their being installed.
     """
 
@@ -66,7 +64,7 @@ class LocalDeployer(Deployer):
 
     def deploy(self, model: FlowModel, plan: DeployPlan, options: Mapping[str, str]) -> LocalDeployment:
         self._owner.check()
-        template = self._current_template()
+        template = self._current_template(allowed_plugins(options))
         settings = DeploySettings.from_options(options)
         transport = self._transport(plan.transport or settings.transport)
         deployment = LocalDeployment(
@@ -83,12 +81,13 @@ class LocalDeployer(Deployer):
         if template is not None:
             template.close()
 
-    def _current_template(self) -> Template | None:
+    def _current_template(self, allowed: tuple[str, ...] | None = None) -> Template | None:
         with self._lock:
             if self._closed:
                 raise ClosedError("this deployer is closed")
             if self._wants_template and (self._template is None or self._template.gone):
-                self._template = Template((*_PRELOAD, self._executor))
+                arguments = {"builtins": self._builtins, "allowed": allowed}
+                self._template = Template(Preparation(self._executor, arguments, _PRELOAD))
             return self._template
 
     def _transport(self, scheme: str) -> Transport:
@@ -223,11 +222,10 @@ class LocalDeployment(Deployment):
     def _request(self, plan: ProcessPlan, member: Member) -> tuple[LoadRequest, list[int]]:
         names = tuple(dict.fromkeys(instance.model for instance in plan.instances))
         handle = self.group.handle()
-        allowed = tuple(filter(None, (name.strip() for name in self._options.get("plugins", "").split(","))))
         request = LoadRequest(
             process=plan, models=names, options=self._options, group_scheme=handle.scheme, group_token=handle.token,
             group_fds=len(handle.fds), dead_parts=tuple(member.dead_parts), builtins=self._builtins,
-            allowed_plugins=allowed or None,
+            allowed_plugins=allowed_plugins(self._options),
         )
         return request, [*handle.fds, *self._files.fds(names)]
 

@@ -42,3 +42,9 @@ class DeploySettings:
             known.transport, known.memory_limit, known.spin_us, known.start_timeout, known.stop_timeout,
             options.get("output", "stderr"),
         )
+
+
+def allowed_plugins(options: Mapping[str, str]) -> tuple[str, ...] | None:
+    """Plugins that may be loaded, from the option `plugins`; None where it says nothing."""
+    names = tuple(filter(None, (name.strip() for name in options.get("plugins", "").split(","))))
+    return names or None

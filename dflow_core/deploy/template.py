@@ -12,11 +12,11 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dflow_core.deploy.child import ChildFds, ChildSettings
-from dflow_core.deploy.forkserver import JsonReader, frame_json, template_command
+from dflow_core.deploy.forkserver import JsonReader, Preparation, frame_json, template_command
 from dflow_core.deploy.processes import Child, OwnedByProcess, spawn, start_environment
 from dflow_core.errors import DflowError, PeerGoneError
 
@@ -41,11 +41,11 @@ class Template:
     """A template process. Thread-safe.
 
     Args:
-        preload: Modules it imports before it forks anything.
+        preparation: What it does before it forks anything.
     """
 
-    def __init__(self, preload: Sequence[str]) -> None:
-        self._preload = tuple(preload)
+    def __init__(self, preparation: Preparation) -> None:
+        self._preparation = preparation
         self._owner = OwnedByProcess.here("the template process")
         self._lock = threading.Lock()
         self._waiting: dict[int, ForkListener] = {}
@@ -125,14 +125,14 @@ class Template:
             with self._far:
                 self._child = self._start()
             self._dispatch()
-        except (DflowError, OSError, ValueError):
+        except (DflowError, OSError, ValueError, KeyError):
             pass  # gone is gone: executors are started without it
         finally:
             self._end()
 
     def _start(self) -> Child:
         environment = start_environment(sys.executable) | _QUIET_NUMPY
-        command = template_command(sys.executable, self._far.fileno(), self._preload)
+        command = template_command(sys.executable, self._far.fileno(), self._preparation)
         # What it prints is of no interest: modules that fail here fail again where they are needed.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         try:

@@ -43,7 +43,7 @@ from dflow_core.model import (
     unpack_submodel,
 )
 from dflow_core.model.control_serde import ControlReader, frame_control
-from dflow_core.plugins import PluginRegistry, load_plugins
+from dflow_core.plugins import ALLOW_VARIABLE, PluginRegistry, load_plugins
 from dflow_core.spi import GroupHandle, MemoryGroup
 
 _CHUNK = 65536
@@ -64,24 +64,56 @@ class _Instance:
     closed: bool = False
 
 
-def main(control_fd: int) -> int:
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Plugins loaded in the template process, and what that depends on; see `prepare`."""
+
+    builtins: tuple[str, ...]
+    allowed: tuple[str, ...] | None
+    variable: str | None
+    path: frozenset[str]
+    registry: PluginRegistry
+
+    def fits(self, request: LoadRequest) -> bool:
+        """Whether loading the plugins here and now would give the same."""
+        same = (self.builtins, self.allowed) == (request.builtins, request.allowed_plugins)
+        return same and self.variable == os.environ.get(ALLOW_VARIABLE) and self.path.issuperset(sys.path)
+
+
+def prepare(builtins: Sequence[str], allowed: Sequence[str] | None) -> Prepared:
+    """Find and load plugins once for all executors that are forked from this process.
+
+    Args:
+        builtins: Modules whose plugin hooks are registered without being installed.
+        allowed: Plugins that may be loaded; None is the environment's choice.
+    """
+    modules = [importlib.import_module(name) for name in builtins]
+    return Prepared(
+        tuple(builtins), None if allowed is None else tuple(allowed), os.environ.get(ALLOW_VARIABLE),
+        frozenset(sys.path), load_plugins(modules, allowed),
+    )
+
+
+def main(control_fd: int, prepared: Prepared | None = None) -> int:
     """Run an executor until it is told to end.
 
     Args:
         control_fd: Descriptor of the control connection.
+        prepared: What the template has prepared.
 
     Returns:
         Exit code.
     """
     with socket.socket(fileno=control_fd) as connection:
-        return _Executor(connection).serve()
+        return _Executor(connection, prepared).serve()
 
 
 class _Executor:
     """Serves one control connection."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, prepared: Prepared | None) -> None:
         self._connection = connection
+        self._prepared = prepared
         self._reader = ControlReader()
         self._instances: list[_Instance] = []
         self._group: MemoryGroup | None = None
@@ -218,7 +250,9 @@ class _Executor:
         set_blas_threads(max((i.threads for i in process.instances), default=1))
         group_fds, model_fds = fds[: request.group_fds], fds[request.group_fds :]
         models = {name: _read_model(fd) for name, fd in zip(request.models, model_fds)}
-        registry = _load_needed(request, models)
+        prepared = self._prepared
+        fits = prepared is not None and prepared.fits(request)
+        registry = prepared.registry if prepared is not None and fits else _load_needed(request, models)
         transport = registry.transport(request.group_scheme).factory()
         handle = GroupHandle(request.group_scheme, request.group_token, tuple(group_fds))
         group = self._group = transport.attach(handle, group_fds, process.name)
@@ -310,4 +344,4 @@ def _node_failure(error: NodeError, instance: _Instance) -> Failure:
     return Failure("", message, error.remote_traceback, plan.model, plan.index)
 
 
-__all__: Sequence[str] = ["main", "set_blas_threads"]
+__all__ = ["Prepared", "main", "prepare", "set_blas_threads"]
