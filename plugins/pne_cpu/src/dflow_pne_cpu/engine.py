@@ -98,7 +98,7 @@ def _model_of(
         "runtime": runtime.id,
         "asked": asked.runtime,
         "recipe": recipe.to_text(),
-        "bindable": json.dumps(session.bindable),
+        "traits": session.traits.to_text(),
         "label": file.label,
     }
     if rounding is not None:

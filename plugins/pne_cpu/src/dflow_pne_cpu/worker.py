@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,7 +14,7 @@ from dflow_pne_cpu.engine import blob_tag
 from dflow_pne_cpu.model_file import ModelFile
 from dflow_pne_cpu.recipe import Recipe
 from dflow_pne_cpu.rounding import Rounding
-from dflow_pne_cpu.runtimes import RefusedError, Runtime, RuntimeSet, Session, default_runtimes
+from dflow_pne_cpu.runtimes import RefusedError, Runtime, RuntimeSet, Session, Traits, default_runtimes
 
 _Shape = tuple[int, ...]
 
@@ -66,7 +65,7 @@ def _from_blob(model: GraphModel, recipe: Recipe, runtime: Runtime, context: Wor
         context.report(f"compiles {context.node} again: it was compiled for {model.blob_tag}, this is {here}")
         return None
     try:
-        return runtime.load(model.blob, recipe, json.loads(model.settings["bindable"]), context.threads)
+        return runtime.load(model.blob, recipe, Traits.from_text(model.settings["traits"]), context.threads)
     except RefusedError as cause:
         context.report(f"compiles {context.node} again: {cause.message}")
         return None
@@ -85,7 +84,7 @@ class CpuWorker(ModelWorker):
         self._session: Session | None = session
         self._rounding = rounding
         self._limits = _limits(Recipe.from_text(model.settings["recipe"]))
-        self._bindable = list(session.bindable)
+        self._bindable = list(session.traits.bindable)
         self._dtypes = tuple(_numpy(spec) for spec in self.inputs)
         self._output_dtypes = tuple(_numpy(spec) or np.dtype(object) for spec in self.outputs)
         self._static = tuple(_static_shape(spec) for spec in self.outputs)

@@ -3,7 +3,7 @@
 `base` is the interface, `openvino_runtime` and `onnxruntime_runtime` implement it, `choice` picks one.
 """
 
-from dflow_pne_cpu.runtimes.base import RefusedError, Runtime, Session
+from dflow_pne_cpu.runtimes.base import RefusedError, Runtime, Session, Traits
 from dflow_pne_cpu.runtimes.choice import RuntimeSet, default_runtimes
 
-__all__ = ["RefusedError", "Runtime", "RuntimeSet", "Session", "default_runtimes"]
+__all__ = ["RefusedError", "Runtime", "RuntimeSet", "Session", "Traits", "default_runtimes"]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import abc
 import importlib.metadata
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from dflow_core.errors import CompileError
@@ -18,18 +20,41 @@ class RefusedError(CompileError):
     """A library that works does not take this model (or this blob); another one might."""
 
 
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What was found out about a model when it was compiled, and holds wherever it is loaded.
+
+    Args:
+        bindable: For each output, whether its shape depends on the shapes of the inputs alone, so that a buffer of
+            the shape that an earlier call gave is large enough for the next one with the same input shapes.
+        steady: Whether that holds for every tensor inside the model.
+    """
+
+    bindable: tuple[bool, ...]
+    steady: bool
+
+    def to_text(self) -> str:
+        """As JSON."""
+        return json.dumps([self.bindable, self.steady])
+
+    @classmethod
+    def from_text(cls, text: str) -> Traits:
+        """The inverse of `to_text`."""
+        bindable, steady = json.loads(text)
+        return cls(tuple(bindable), steady)
+
+
 class Session(abc.ABC):
     """A model ready to run; used by one thread at a time.
 
     Attributes:
         inputs, outputs: Its tensors, in the order of the recipe.
-        bindable: For each output, whether its shape depends on the shapes of the inputs alone, so that a buffer of
-            the shape that an earlier call gave is large enough for the next one with the same input shapes.
+        traits: What is known of their shapes.
     """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
-    bindable: tuple[bool, ...]
+    traits: Traits
 
     @abc.abstractmethod
     def run(self, inputs: Sequence[Array], targets: Sequence[Array | None], alloc: OutputAlloc) -> list[Array]:
@@ -84,7 +109,7 @@ class Runtime(abc.ABC):
         """
 
     @abc.abstractmethod
-    def load(self, blob: bytes, recipe: Recipe, bindable: Sequence[bool], threads: int) -> Session:
+    def load(self, blob: bytes, recipe: Recipe, traits: Traits, threads: int) -> Session:
         """Load what `Session.export` gave.
 
         Raises:

@@ -18,7 +18,7 @@ from dflow_core.spi import OutputAlloc
 from dflow_core.types import Array, DataType, TensorSpec, numpy_dtype_of
 from dflow_pne_cpu.model_file import ONNX, ModelFile
 from dflow_pne_cpu.recipe import Dims, Recipe
-from dflow_pne_cpu.runtimes.base import RefusedError, Runtime, Session, words_of
+from dflow_pne_cpu.runtimes.base import RefusedError, Runtime, Session, Traits, words_of
 
 _DTYPES = {
     "tensor(float)": DataType.FLOAT, "tensor(float16)": DataType.FLOAT16, "tensor(int8)": DataType.INT8,
@@ -65,7 +65,7 @@ class OnnxRuntime(Runtime):
             os.close(descriptor)
         return OnnxRuntimeSession(session, recipe, blob)
 
-    def load(self, blob: bytes, recipe: Recipe, bindable: Sequence[bool], threads: int) -> Session:
+    def load(self, blob: bytes, recipe: Recipe, traits: Traits, threads: int) -> Session:
         self.prepare()
         import onnxruntime
 
@@ -92,7 +92,7 @@ class OnnxRuntimeSession(Session):
             for i in recipe.inputs
         )
         self.outputs = tuple(_spec_of(found_outputs[name]) for name in recipe.outputs)
-        self.bindable = tuple(spec.dtype is not DataType.STRING for spec in self.outputs)
+        self.traits = Traits(tuple(spec.dtype is not DataType.STRING for spec in self.outputs), steady=True)
         self._strings = any(spec.dtype is DataType.STRING for spec in (*self.inputs, *self.outputs))
         self._binding = session.io_binding()
 
