@@ -3,7 +3,8 @@
 Every stream has a grain, the list of what cut it up or put it together since the caller fed it: a generator cuts a
 transaction into parts, a batch puts messages together. Streams can be joined where their grains are equal. A gathering
 function takes all parts of a transaction and so ends the cutting; equal batches on all inputs of a function give equal
-grains. Functions that may leave an output out do not change the grain, because 'left out' travels as a message.
+grains. What comes out of code the graph knows nothing of (ready-made or hand-written functions, points of plugins) may
+be joined with anything: the executor checks it.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from dflow_core.graph.batching import Batch
 from dflow_core.graph.node import FlowData, FlowNode, FlowOutput, GraphView
 from dflow_core.types import FuncSpec
 
-Grain: TypeAlias = tuple[tuple[str, str], ...]
-"""What happened to a stream: ("parts", generator) or ("batch", how), oldest first."""
+Grain: TypeAlias = "tuple[tuple[str, str], ...] | None"
+"""What happened to a stream: ("parts", generator) or ("batch", how), oldest first; None if that is not known."""
 
 
 def alignment_faults(graph: GraphView) -> list[Fault]:
@@ -51,14 +52,17 @@ def _walk(graph: GraphView, given: Sequence[Grain], scope: str, faults: list[Fau
 def _node(node: FlowNode, grains: Sequence[Grain], scope: str, faults: list[Fault]) -> list[Grain]:
     every = FuncSpec("", tuple(range(node.input_num)), tuple(range(node.output_num)))
     functions = (node.point.functions if node.point else ()) or (every,)
+    is_known = node.point is not None and node.point.is_one_to_one
     outputs: list[Grain] = [()] * node.output_num
     for function in functions:
         taken = [(port, grains[port]) for port in function.inputs if port < len(grains)]
         if function.gather:
             taken = [(port, _gathered(grain)) for port, grain in taken]
         faults += _join_faults(node, taken, scope)
-        grain = taken[0][1] if taken else ()
-        if function.generator:
+        grain = next((grain for _, grain in taken if grain is not None), None)
+        if not is_known or (function.n_mapping and not function.generator):
+            grain = None
+        elif function.generator and grain is not None:
             grain = (*grain, ("parts", f"{scope}{node.name}" + (f".{function.name}" if len(functions) > 1 else "")))
         for port in function.outputs:
             if port < len(outputs):
@@ -67,11 +71,12 @@ def _node(node: FlowNode, grains: Sequence[Grain], scope: str, faults: list[Faul
 
 
 def _join_faults(node: FlowNode, taken: Sequence[tuple[int, Grain]], scope: str) -> list[Fault]:
-    if not taken:
+    known = [(port, grain) for port, grain in taken if grain is not None]
+    if not known:
         return []
-    first_port, first = taken[0]
+    first_port, first = known[0]
     faults = []
-    for port, grain in taken[1:]:
+    for port, grain in known[1:]:
         if grain != first:
             message = (
                 f"expected what belongs together with input {first_port} ({_words(first)}), got {_words(grain)}; "
@@ -83,10 +88,12 @@ def _join_faults(node: FlowNode, taken: Sequence[tuple[int, Grain]], scope: str)
 
 
 def _batched(grain: Grain, batches: Sequence[Batch]) -> Grain:
-    return (*grain, ("batch", str(batches[0]))) if batches else grain
+    return (*grain, ("batch", str(batches[0]))) if batches and grain is not None else grain
 
 
 def _gathered(grain: Grain) -> Grain:
+    if grain is None:
+        return None
     end = len(grain)
     while end and grain[end - 1][0] == "parts":
         end -= 1

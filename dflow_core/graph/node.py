@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import ClassVar, Protocol, TypeAlias
 
 from dflow_core.errors import Fault, GraphError, OptionError, UsageError
+from dflow_core.graph.arguments import check_count, check_type
 from dflow_core.graph.attributes import AttrValue, QueueSettings, changed_options
 from dflow_core.graph.batching import Batch, CountBatch, TimeBatch
 from dflow_core.graph.names import Name
@@ -29,7 +30,7 @@ class FlowData:
     """
 
     def __init__(self, name: str | Name | None = None, schema: TensorSpec | None = None) -> None:
-        _check_type(schema, (TensorSpec, type(None)), "a TensorSpec as schema of a FlowData", None)
+        check_type(schema, (TensorSpec, type(None)), "a TensorSpec as schema of a FlowData", None)
         self._name = name if isinstance(name, Name) else Name(name, "FlowData")
         self.schema = schema
 
@@ -96,7 +97,7 @@ class ProcessPoint:
     name: str
 
     def __init__(self, name: str | None = None) -> None:
-        _check_type(name, (str, type(None)), "a text as name of a process point", None)
+        check_type(name, (str, type(None)), "a text as name of a process point", None)
         self.name = type(self).__name__ if name is None else name
 
     @property
@@ -108,6 +109,11 @@ class ProcessPoint:
     def nested(self) -> GraphView | None:
         """The graph inside, if it is one."""
         return None
+
+    @property
+    def is_one_to_one(self) -> bool:
+        """Whether each set of inputs surely gives one message on each output, unless `functions` says otherwise."""
+        return False
 
     def caption(self) -> str:
         """What it is, in a few words, for drawings."""
@@ -154,8 +160,8 @@ class FlowNode:
     """
 
     def __init__(self, input_num: int, output_num: int, name: str | Name | None = None) -> None:
-        _check_count("input_num", input_num)
-        _check_count("output_num", output_num)
+        check_count(input_num, "input_num", MAX_PORTS)
+        check_count(output_num, "output_num", MAX_PORTS)
         self._name = name if isinstance(name, Name) else Name(name, "FlowNode")
         self.input_num = input_num
         self.output_num = output_num
@@ -292,7 +298,7 @@ class FlowNode:
         Raises:
             UsageError: not a process point.
         """
-        _check_type(point, ProcessPoint, "a process point", self.name)
+        check_type(point, ProcessPoint, "a process point", self.name)
         self._points.append(point)
         self._name.rebase(point.node_name())
 
@@ -309,7 +315,7 @@ class FlowNode:
             UsageError: an attribute is neither TimeBatch nor CountBatch, or an index is no number.
         """
         for attr in attrs:
-            _check_type(attr, (TimeBatch, CountBatch), "TimeBatch or CountBatch", self.name)
+            check_type(attr, (TimeBatch, CountBatch), "TimeBatch or CountBatch", self.name)
         self._input_maps.append(self._port_map(index, point, point_index, tuple(attrs)))
 
     def map_output(self, index: int, point: ProcessPoint, point_index: int) -> None:
@@ -317,14 +323,14 @@ class FlowNode:
         self._output_maps.append(self._port_map(index, point, point_index, ()))
 
     def _port_map(self, index: int, point: ProcessPoint, point_index: int, attrs: tuple[Batch, ...]) -> PortMap:
-        _check_type(index, int, "a port number", self.name)
-        _check_type(point_index, int, "a port number", self.name)
-        _check_type(point, ProcessPoint, "a process point", self.name)
+        check_type(index, int, "a port number", self.name)
+        check_type(point_index, int, "a port number", self.name)
+        check_type(point, ProcessPoint, "a process point", self.name)
         return PortMap(index, point, point_index, attrs)
 
     def set_alias(self, alias: str) -> FlowNode:
         """Give the node a second name, used in placement files; returns the node."""
-        _check_type(alias, str, "a text as alias", self.name)
+        check_type(alias, str, "a text as alias", self.name)
         self.alias = alias
         return self
 
@@ -334,8 +340,8 @@ class FlowNode:
         Raises:
             UsageError: the name is not a text, or the value is neither bool, int nor str.
         """
-        _check_type(name, str, "a text as name of an attribute", self.name)
-        _check_type(value, (bool, int, str), f"a bool, int or str as value of attribute {name!r}", self.name)
+        check_type(name, str, "a text as name of an attribute", self.name)
+        check_type(value, (bool, int, str), f"a bool, int or str as value of attribute {name!r}", self.name)
         self._attrs[name] = value
 
     def set_options(self, **options: object) -> FlowNode:
@@ -380,16 +386,6 @@ class FlowNode:
 
     def __repr__(self) -> str:
         return f"FlowNode({self.name!r}, {self.input_num} -> {self.output_num}, {self.point})"
-
-
-def _check_type(value: object, expected: type | tuple[type, ...], what: str, node: str | None) -> None:
-    if not isinstance(value, expected):
-        raise UsageError(f"expected {what}, got {value!r}", node=node)
-
-
-def _check_count(what: str, count: object) -> None:
-    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAX_PORTS:
-        raise UsageError(f"{what}: expected a whole number from 0 to {MAX_PORTS}, got {count!r}")
 
 
 def _check_source(source: object, port: int, node: str) -> None:

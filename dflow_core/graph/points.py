@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from dflow_core.errors import OptionError, UsageError
+from dflow_core.graph.arguments import absolute_path, check_type, optional_path, texts
 from dflow_core.graph.flow_graph import FlowGraph
 from dflow_core.graph.node import ProcessPoint
 from dflow_core.types import DataType, FuncSpec
@@ -49,15 +50,19 @@ class GraphProcessPoint(ProcessPoint):
         **settings: str,
     ) -> None:
         super().__init__(name)
-        if not isinstance(framework, Framework):
-            raise UsageError(f"framework: expected df.Framework.ONNX or another member, got {framework!r}")
+        check_type(framework, Framework, "df.Framework.ONNX or another member as framework")
         self.framework = framework
         is_bytes = isinstance(graph_file, (bytes, bytearray, memoryview))
         self.graph_bytes = bytes(graph_file) if isinstance(graph_file, (bytes, bytearray, memoryview)) else b""
-        self.graph_file = "" if is_bytes else _absolute(graph_file, "graph_file")
-        self.load_params = _texts(load_params or {}, "load_params")
-        self.compile_config_path = _absolute(compile_config_path, "compile_config_path") if compile_config_path else ""
-        self.settings = _texts(settings, "settings")
+        self.graph_file = "" if is_bytes else absolute_path(graph_file, "graph_file")
+        self.load_params = texts(load_params or {}, "load_params")
+        self.compile_config_path = optional_path(compile_config_path, "compile_config_path")
+        self.settings = texts(settings, "settings")
+
+    @property
+    def is_one_to_one(self) -> bool:
+        """Models give one set of outputs for one set of inputs."""
+        return True
 
     def caption(self) -> str:
         """The framework."""
@@ -125,10 +130,10 @@ class FuncProcessPoint(ProcessPoint):
         attrs: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(name)
-        self.compile_config_path = _absolute(compile_config_path, "compile_config_path") if compile_config_path else ""
+        self.compile_config_path = optional_path(compile_config_path, "compile_config_path")
         self.builtin = builtin
         self.package = package
-        self.attrs = _texts(attrs or {}, "attrs")
+        self.attrs = texts(attrs or {}, "attrs")
         self.init_params: dict[str, object] = {}
         self._functions = tuple(functions)
         if py_func is not None:
@@ -141,6 +146,11 @@ class FuncProcessPoint(ProcessPoint):
     def functions(self) -> tuple[FuncSpec, ...]:
         """Its functions and the ports they own."""
         return self._functions
+
+    @property
+    def is_one_to_one(self) -> bool:
+        """Functions give one set of outputs for one set of inputs; nothing is known of ready-made ones."""
+        return bool(self.package)
 
     def caption(self) -> str:
         """Whether it is user code, and the name of a ready-made function."""
@@ -160,8 +170,7 @@ class FuncProcessPoint(ProcessPoint):
         Raises:
             OptionError: another type of value.
         """
-        if not isinstance(name, str):
-            raise OptionError(f"the name of an init parameter must be a text, got {name!r}")
+        check_type(name, str, "a text as name of an init parameter")
         if not is_init_value(value):
             raise OptionError(
                 f"init parameter {name!r}: expected str, bool, int, float, DataType or a list of one of them, "
@@ -183,8 +192,7 @@ class FlowGraphProcessPoint(ProcessPoint):
 
     def __init__(self, flow_graph: FlowGraph, name: str | None = None) -> None:
         super().__init__(name)
-        if not isinstance(flow_graph, FlowGraph):
-            raise UsageError(f"expected a FlowGraph, got {type(flow_graph).__name__}")
+        check_type(flow_graph, FlowGraph, "a FlowGraph")
         self.flow_graph = flow_graph
 
     @property
@@ -213,7 +221,7 @@ class ModelProcessPoint(ProcessPoint):
 
     def __init__(self, path: str | os.PathLike[str], name: str | None = None) -> None:
         super().__init__(name)
-        self.path = _absolute(path, "path")
+        self.path = absolute_path(path, "path")
 
     def caption(self) -> str:
         """That it is a compiled model."""
@@ -250,16 +258,3 @@ def _packer_of(py_func: object) -> Callable[[object], FuncPackage]:
         )
     found: Callable[[object], FuncPackage] = packer
     return found
-
-
-def _absolute(path: str | os.PathLike[str] | bytes, what: str) -> str:
-    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
-        raise UsageError(f"{what}: expected a path, got {path!r}")
-    return os.path.abspath(os.fspath(path))
-
-
-def _texts(pairs: Mapping[str, str], what: str) -> dict[str, str]:
-    for key, value in pairs.items():
-        if not isinstance(key, str) or not isinstance(value, str):
-            raise UsageError(f"{what}: expected texts, got {key!r}: {value!r}")
-    return dict(pairs)

@@ -1,0 +1,89 @@
+"""Which modules a fresh interpreter can import, and which therefore have to travel by value."""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import sysconfig
+from collections.abc import Iterator
+from types import ModuleType
+
+_ALWAYS = frozenset(sys.stdlib_module_names) | frozenset(sys.builtin_module_names) | {"dflow_core"}
+
+
+class ImportPath:
+    """Where a fresh interpreter with this environment would look: not the script's folder, nor what was added later."""
+
+    def __init__(self) -> None:
+        self._folders = frozenset(os.path.realpath(folder) for folder in _folders() if folder)
+        self._verdicts: dict[str, bool] = {}
+
+    def has(self, module: ModuleType) -> bool:
+        """Whether it could import this module, and would get this one."""
+        top = module.__name__.partition(".")[0]
+        if top not in self._verdicts:
+            self._verdicts[top] = top in _ALWAYS or self._finds(top, sys.modules.get(top, module))
+        return self._verdicts[top]
+
+    def by_value(self) -> list[ModuleType]:
+        """The loaded modules it could not import. `__main__` is not among them: pickling knows that one itself."""
+        loaded = [(name, module) for name, module in list(sys.modules.items()) if isinstance(module, ModuleType)]
+        return [
+            module for name, module in loaded
+            if name != "__main__" and module.__name__ == name and not self.has(module)
+        ]
+
+    def _finds(self, top: str, module: ModuleType) -> bool:
+        parents = [os.path.dirname(os.path.realpath(place)) for place in _places(module)]
+        if any(parent in self._folders for parent in parents):
+            return True
+        return _is_editable(top) or not parents
+
+
+def _places(module: ModuleType) -> list[str]:
+    """Files or folders of a top-level module; none for frozen ones and those made by hand."""
+    folders = getattr(module, "__path__", None)
+    if folders is not None:
+        return [str(folder) for folder in folders]
+    file = getattr(module, "__file__", None)
+    # What was made by hand (exec in a notebook, types.ModuleType) has no spec, and nobody else can import it.
+    is_made_by_hand = getattr(module, "__spec__", None) is None
+    return [str(file)] if file else [os.devnull] if is_made_by_hand else []
+
+
+def _is_editable(top: str) -> bool:
+    """Whether a finder that an editable install left behind knows the module."""
+    for finder in sys.meta_path:
+        owner = finder if isinstance(finder, type) else type(finder)
+        if owner.__module__.startswith("__editable__") and finder.find_spec(top, None) is not None:
+            return True
+    return False
+
+
+def _folders() -> Iterator[str]:
+    yield from sysconfig.get_paths().values()
+    packages = list(site.getsitepackages())
+    if site.ENABLE_USER_SITE:
+        packages.append(site.getusersitepackages())
+    for folder in packages:
+        yield folder
+        yield from _added_by_pth(folder)
+    yield from os.environ.get("PYTHONPATH", "").split(os.pathsep)
+
+
+def _added_by_pth(folder: str) -> Iterator[str]:
+    """Folders that the `.pth` files of a packages folder add to the path."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".pth"))
+    except OSError:
+        return
+    for name in names:
+        try:
+            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                lines = file.read().splitlines()
+        except OSError:
+            continue
+        for line in lines:
+            if line.strip() and not line.startswith(("#", "import ", "import\t")):
+                yield os.path.join(folder, line.strip())

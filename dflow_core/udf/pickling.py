@@ -1,0 +1,101 @@
+"""Pickles by value what a fresh interpreter cannot import; the only module that knows cloudpickle."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import pickle
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from functools import cache
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING
+
+from dflow_core.udf.importable import ImportPath
+
+if TYPE_CHECKING:
+    from cloudpickle import Pickler
+
+_registry = threading.RLock()  # cloudpickle's list of modules by value belongs to the whole process
+
+
+@contextlib.contextmanager
+def by_value_modules() -> Iterator[None]:
+    """Let cloudpickle take what cannot be imported elsewhere by value, in this block and no longer."""
+    import cloudpickle
+
+    with _registry:
+        already = cloudpickle.list_registry_pickle_by_value()
+        ours = [module for module in ImportPath().by_value() if module.__name__ not in already]
+        try:
+            for module in ours:
+                cloudpickle.register_pickle_by_value(module)
+            yield
+        finally:
+            for module in ours:
+                cloudpickle.unregister_pickle_by_value(module)
+
+
+def dumps(obj: object, stream: io.BytesIO) -> bool:
+    """Pickle an object into a stream; whether code went into it by value."""
+    with by_value_modules():
+        return dumps_registered(obj, stream)
+
+
+def dumps_registered(obj: object, stream: io.BytesIO) -> bool:
+    """As `dumps`, inside `by_value_modules`."""
+    pickler = _pickler_class()(stream)
+    pickler.dump(obj)
+    return bool(getattr(pickler, "has_code", False))
+
+
+def loads(data: bytes) -> object:
+    """The inverse of `dumps`."""
+    found: object = pickle.loads(data)
+    return found
+
+
+def travels_by_value(module: ModuleType) -> bool:
+    """Whether a module is taken by value, inside `by_value_modules`."""
+    import cloudpickle
+
+    registered = cloudpickle.list_registry_pickle_by_value()
+    parts = module.__name__.split(".")
+    return any(".".join(parts[: i + 1]) in registered for i in range(len(parts)))
+
+
+def _new_module(name: str) -> ModuleType:
+    return ModuleType(name)
+
+
+def _fill_module(module: ModuleType, content: Mapping[str, object]) -> None:
+    module.__dict__.update(content)
+    module.__dict__["__builtins__"] = __builtins__
+
+
+@cache
+def _pickler_class() -> type[Pickler]:
+    import cloudpickle
+
+    class Pickler_(cloudpickle.Pickler):  # type: ignore[misc]  # untyped library
+        """Takes modules by value without going in circles, and no open files."""
+
+        has_code = False
+
+        def reducer_override(self, obj: object) -> object:
+            if isinstance(obj, io.TextIOWrapper) and obj not in (sys.stdin, sys.stdout, sys.stderr):
+                raise pickle.PicklingError("an open file belongs to its process")
+            if isinstance(obj, ModuleType) and travels_by_value(obj):
+                self.has_code = True
+                content = {k: v for k, v in vars(obj).items() if k not in _OF_THE_IMPORT}
+                return _new_module, (obj.__name__,), content, None, None, _fill_module
+            reduced = super().reducer_override(obj)
+            if reduced is not NotImplemented and isinstance(obj, (FunctionType, type)) and obj is not type(None):
+                self.has_code = True
+            return reduced
+
+    return Pickler_
+
+
+_OF_THE_IMPORT = frozenset({"__builtins__", "__loader__", "__spec__", "__cached__"})
