@@ -62,7 +62,7 @@ class CompileCache:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = os.path.abspath(os.fspath(folder))
         self._lock = threading.Lock()
-        self._said: set[str] = set()
+        self._said = False
         self._writable = True
 
     def load(self, key: bytes) -> PneModel | None:
@@ -171,8 +171,7 @@ class CompileCache:
 
     def _say_once(self, what: str, error: OSError) -> None:
         with self._lock:
-            first = what not in self._said
-            self._said.add(what)
+            first, self._said = not self._said, True
         if first:
             text = error.strerror or str(error)
             logger.warning("the compile cache %s cannot be %s: %s; going on without", self.folder, what, text)

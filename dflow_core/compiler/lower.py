@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from dflow_core.compiler.ir import IrGraph, IrInput, IrNode, IrOutput
 from dflow_core.errors import Fault, GraphError, OptionError
-from dflow_core.graph import FlowData, FlowGraph, FlowGraphProcessPoint, FlowNode, ProcessPoint, QueueSettings
+from dflow_core.graph import FlowData, FlowGraph, FlowGraphProcessPoint, FlowNode, QueueSettings
 from dflow_core.graph import Source as GraphSource
 from dflow_core.options import PLUGIN_PREFIX, find, resolve
 
@@ -30,26 +30,13 @@ def lower(graph: FlowGraph, depth: int = 1, settings: Mapping[str, object] | Non
     if depth > 1:
         _check_options(graph)
     own = {**(settings or {}), **graph.options}
-    taken = {f"{node.name}:{i}" for node in graph.nodes for i in range(node.output_num)}
-    feeds: dict[GraphSource, str] = {}
-    for data in graph.inputs:
-        feeds[data] = free_name(f"{graph.name}:{data.name}", taken)
-        taken.add(feeds[data])
+    feeds: dict[GraphSource, str] = {data: f"{graph.name}:{data.name}" for data in graph.inputs}
     inputs = tuple(IrInput(data.name, feeds[data], data.schema) for data in graph.inputs)
     nodes = tuple(_node(node, feeds, depth, own) for node in graph.nodes)
     outputs = tuple(
         IrOutput(name, _endpoint(output, feeds)) for name, output in zip(graph.output_names, graph.outputs)
     )
     return IrGraph(graph.name, inputs, nodes, outputs)
-
-
-def free_name(wanted: str, taken: set[str]) -> str:
-    """A name like `wanted` that is not taken: a node may be called like the graph, its output like an input."""
-    name, number = wanted, 1
-    while name in taken:
-        number += 1
-        name = f"{wanted}~{number}"
-    return name
 
 
 def _node(node: FlowNode, feeds: Mapping[GraphSource, str], depth: int, settings: Mapping[str, object]) -> IrNode:
@@ -114,11 +101,3 @@ def _check_ports(node: FlowNode, body: IrGraph) -> None:
     ]
     if faults:
         raise GraphError(node.name, faults)
-
-
-def points_of(graph: IrGraph) -> list[ProcessPoint]:
-    """Every process point, those of graphs inside included."""
-    found = []
-    for node in graph.nodes:
-        found += [node.point] if node.body is None else points_of(node.body)
-    return found

@@ -15,7 +15,7 @@ from dflow_core.model import PneModel
 from dflow_core.options import as_texts, resolve
 from dflow_core.plugins import PluginRegistry
 from dflow_core.spi import SPI_VERSION, CompileContext, Engine
-from dflow_core.types import DataType, FuncSpec, TensorSpec
+from dflow_core.types import DataType, FuncSpec, NodeOptions, TensorSpec
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -113,8 +113,10 @@ class NodeCompiler:
         if model is not None and model.engine == node.engine:
             state = "hit"
         else:
-            model = _blaming(node, "compile", lambda: job.engine.compile(node.point, job.context))
-            finished(node, model)
+            made = _blaming(node, "compile", lambda: job.engine.compile(node.point, job.context))
+            finished(node, made)
+            # What is kept says nothing of the node it was compiled for: others may use it.
+            model = replace(made, name="", engine=node.engine, options=NodeOptions())
             if cache is not None:
                 label = {"graph": graph, "node": node.name, "engine": node.engine, "dflow": self._version}
                 cache.store(job.key, model, label)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -25,8 +26,7 @@ class Flatten(Pass):
         return PassResult(_flat(graph, changed), tuple(changed))
 
     def ensures(self, graph: IrGraph) -> str | None:
-        names = [node.name for node in graph.nodes]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = _repeated([node.name for node in graph.nodes])
         if twice:
             return f"several nodes are called {', '.join(twice)}"
         left = [node.name for node in graph.nodes if node.body is not None]
@@ -34,9 +34,8 @@ class Flatten(Pass):
 
 
 def _flat(graph: IrGraph, changed: list[str]) -> IrGraph:
-    for node in graph.nodes:
-        if node.body is None:
-            continue
+    while (node := next((item for item in graph.nodes if item.body is not None), None)) is not None:
+        assert node.body is not None
         body = _flat(node.body, changed)
         _check_options(graph, node, body)
         graph = _spliced(graph, node, _scoped(node, body))
@@ -89,16 +88,13 @@ def _check_names(graph: IrGraph) -> None:
         Fault("duplicate-name", name, "", "two nodes have this name once graphs inside are flattened", "rename one")
         for name in _repeated([node.name for node in graph.nodes])
     ]
-    endpoints = [item.endpoint for item in graph.inputs] + [e for node in graph.nodes for e in node.outputs]
-    faults += [
-        Fault("duplicate-name", name, "", "an input and an output have this name once graphs inside are flattened")
-        for name in _repeated(endpoints)
-        if not faults
-    ]
+    ends = [item.endpoint for item in graph.inputs] + [e for node in graph.nodes for e in node.outputs]
+    if not faults:
+        text = "an input and an output have this name once graphs inside are flattened"
+        faults = [Fault("duplicate-name", name, "", text, "rename the graph") for name in _repeated(ends)]
     if faults:
         raise GraphError(graph.name, faults)
 
 
 def _repeated(names: Sequence[str]) -> list[str]:
-    seen: set[str] = set()
-    return sorted({name for name in names if name in seen or seen.add(name)})  # type: ignore[func-returns-value]
+    return sorted(name for name, count in Counter(names).items() if count > 1)
