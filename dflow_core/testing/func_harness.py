@@ -97,11 +97,11 @@ class FuncHarness:
         self.clock = clock or FakeClock()
         self.sent: list[Sent] = []
         params = params or FuncParams("func")
-        self._inputs, self._outputs = params.input_num, params.output_num
+        self.inputs, self.outputs = params.input_num, params.output_num
         self._last = 0
         self._fed: dict[int, int] = {}
         spec = FuncSpec(
-            "proc", tuple(range(self._inputs)), tuple(range(self._outputs)), gather, holds_inputs, False, n_mapping
+            "proc", tuple(range(self.inputs)), tuple(range(self.outputs)), gather, holds_inputs, False, n_mapping
         )
         model = UdfModel(name=params.name, engine="UDF", functions=(spec,))
         func.init(params)
@@ -142,8 +142,8 @@ class FuncHarness:
         Returns:
             What the function sent because of it.
         """
-        if len(values) != self._inputs:
-            raise ValueError(f"expected {self._inputs} values, got {len(values)}")
+        if len(values) != self.inputs:
+            raise ValueError(f"expected {self.inputs} values, got {len(values)}")
         trans_id = int(head.pop("trans_id", self._last + 1))
         info = replace(MsgInfo(trans_id, token=root_token(trans_id)), **head)  # type: ignore[arg-type]
         aux = Aux(tuple(members))
@@ -161,7 +161,7 @@ class FuncHarness:
 
     def advance(self, seconds: float) -> list[Sent]:
         """Let time pass; timers go off on the way, each at its deadline."""
-        before, end = len(self.sent), self.clock.now + seconds
+        before, end = len(self.sent), round(self.clock.now + seconds, 9)
         while (deadline := self._runner.deadline()) is not None and deadline <= end:
             self.clock.now = max(self.clock.now, deadline)
             self._runner.tick()
@@ -186,7 +186,7 @@ class FuncHarness:
 
     def check(self) -> None:
         """Fail unless every transaction fed has ended exactly once on every output."""
-        for output in range(self._outputs):
+        for output in range(self.outputs):
             self._check_output(output)
 
     def _check_output(self, output: int) -> None:

@@ -326,7 +326,8 @@ def test_accepts_that_raises_counts_only_where_it_would_have_been_chosen() -> No
     def broken(_point: ProcessPoint) -> bool:
         raise ValueError("oops")
 
-    assert registry(plugin("a", [engine("GOOD", 5), engine("BAD", 1, broken)])).engine_for(OddPoint(name="p")).id == "GOOD"
+    found = registry(plugin("a", [engine("GOOD", 5), engine("BAD", 1, broken)]))
+    assert found.engine_for(OddPoint(name="p")).id == "GOOD"
     with pytest.raises(PluginError, match="plugin 'a'.*engine 'BAD' failed.*ValueError: oops"):
         registry(plugin("a", [engine("GOOD", 1), engine("BAD", 5, broken)])).engine_for(OddPoint(name="p"))
 

@@ -6,12 +6,5 @@ those of CANN's built-in UDFs; the README lists every difference.
 
 Modules, lowest first: items, instructions, time_window and count_window, assembly and parameters, batch_func,
 time_batch and count_batch and unbatch, plugin.
+This module imports none of them, so that a plugin listed costs nothing.
 """
-
-from dflow_builtin_udf.count_batch import CountBatch
-from dflow_builtin_udf.count_window import CountWindow
-from dflow_builtin_udf.time_batch import TimeBatch
-from dflow_builtin_udf.time_window import TimeWindow
-from dflow_builtin_udf.unbatch import Unbatch
-
-__all__ = ["CountBatch", "CountWindow", "TimeBatch", "TimeWindow", "Unbatch"]

@@ -82,7 +82,7 @@ def members(batch: Emit, head: MsgInfo, port: int, dim: int) -> list[Member]:
         own = head if item is batch.head else item.info
         found += _members_of_item(item, own, port, dim)
     if not any(item is batch.head for item in batch.items):
-        found.append(Member(head, 0))
+        found.append(Member(replace(head, data_flag=head.data_flag | DataFlag.NULL), 0))
     return found
 
 
