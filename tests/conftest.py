@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
+import sys
+import sysconfig
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -47,3 +52,99 @@ def clean_process() -> Iterator[None]:
     for thread in started:
         thread.join(2.0)
     assert not [t.name for t in started if t.is_alive()], "the test left threads running"
+
+
+# ------------------------------------------------------------------------------------------ fresh environments
+
+NOT_SOURCE = shutil.ignore_patterns(
+    ".*", "build", "dist", "out", "*.egg-info", "__pycache__", "*.so", "*.o", "tests", "bench", "node_modules"
+)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A fresh virtual environment outside the checkout."""
+
+    folder: Path
+
+    @property
+    def python(self) -> Path:
+        return self.folder / "bin" / "python"
+
+    def install(self, *what: Path) -> None:
+        """Install wheels or source folders, asking no registry."""
+        pip = [sys.executable, "-m", "pip", "--python", str(self.python), "install", "--quiet", "--no-index", "--no-deps"]
+        call([*pip, "--no-build-isolation", *map(str, what)], self.folder)
+
+    def run(self, *words: str, code: int = 0) -> str:
+        """Run a program of the environment away from the checkout; gives what it prints."""
+        return call([str(self.folder / "bin" / words[0]), *words[1:]], self.folder, code)
+
+
+def call(command: list[str], folder: Path, code: int = 0) -> str:
+    """Run a command without the variables that would let it see the checkout."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "DFLOW_", "COVERAGE"))}
+    env["PATH"] = f"{folder / 'bin'}{os.pathsep}{env.get('PATH', '')}"
+    done = subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL
+    )
+    assert done.returncode == code, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def copy_source(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """Copies a folder with a pyproject.toml, so that building it leaves the checkout alone."""
+    target = tmp_path_factory.mktemp("sources")
+
+    def copy(source: Path) -> Path:
+        if source == ROOT:
+            only = {"dflow_core", "pyproject.toml", "README.md", "LICENSE"}
+
+            def left_out(folder: str, names: list[str]) -> set[str]:
+                return {n for n in names if Path(folder) == ROOT and n not in only} | NOT_SOURCE(folder, names)
+
+            return Path(shutil.copytree(source, target / "core", ignore=left_out))
+        return Path(shutil.copytree(source, target / source.name, ignore=NOT_SOURCE))
+
+    return copy
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory: pytest.TempPathFactory, copy_source: Callable[[Path], Path]) -> list[Path]:
+    """A wheel of the core and of each plugin."""
+    folder = tmp_path_factory.mktemp("wheels")
+    sources = [ROOT, *(path.parent for path in sorted(ROOT.glob("plugins/*/pyproject.toml")))]
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    call([*pip, "--wheel-dir", str(folder), *(str(copy_source(source)) for source in sources)], folder)
+    return sorted(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="session")
+def dependencies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is installed here, without anything of dflow: installing it again would only take time."""
+    folder = tmp_path_factory.mktemp("dependencies")
+    for place in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
+        for item in Path(place).iterdir():
+            own = item.name.lower().lstrip("_").startswith(("dflow", "acme", "editable"))
+            if not own and item.suffix != ".pth":
+                (folder / item.name).symlink_to(item)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def fresh_environment(
+    tmp_path_factory: pytest.TempPathFactory, wheels: list[Path], dependencies: Path
+) -> Callable[[], Environment]:
+    """Makes virtual environments that hold our wheels and what they depend on, and do not see the checkout."""
+
+    def make() -> Environment:
+        folder = tmp_path_factory.mktemp("environment")
+        call([sys.executable, "-m", "venv", "--without-pip", str(folder)], folder)
+        made = Environment(folder)
+        made.install(*wheels)
+        (site,) = folder.glob("lib/python3*/site-packages")
+        (site / "dependencies.pth").write_text(f"{dependencies}\n")
+        return made
+
+    return make

@@ -32,7 +32,7 @@ def run_trial() -> None:
     from dflow_core.graph import FlowData
 
     @pyflow
-    def negate(value):  # type: ignore[no-untyped-def]
+    def negate(value: int) -> int:
         return -value
 
     data = FlowData("x")
