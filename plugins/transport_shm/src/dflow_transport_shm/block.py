@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
+from dflow_core.errors import UsageError
 from dflow_core.message import Block, Bytes
 
 from dflow_transport_shm.bindings import Handle, block_info, fail, release, retain
@@ -36,59 +38,73 @@ class Views(dict[int, View]):
         return view
 
 
-class ShmBlock(Block):
-    """One reference of this member to a block; `key` is -1 once it is gone.
+class Membership:
+    """What blocks and queues of one member share.
 
     Args:
-        handle: The member.
-        key: Name of the block.
-        view: How to lay arrays over it.
-        writable: Whether plain `numpy.asarray` may write; `array` says for itself.
+        handle: The member, as the bindings know it.
     """
 
-    __slots__ = ("__array_interface__", "_view", "handle", "key")
+    __slots__ = ("handle", "views")
 
-    def __init__(self, handle: Handle, key: int, view: View, writable: bool = False) -> None:
+    def __init__(self, handle: Handle) -> None:
         self.handle = handle
-        self.key = key
-        self._view = view
-        self.__array_interface__ = view[writable]
+        self.views = Views(handle)
+
+
+class ShmBlock(Block):
+    """One reference of a member to a block.
+
+    Made by `block = new_block(ShmBlock)` and setting `member` and `key`, on the spot where a message is made or
+    taken: an `__init__` would be a fifth of the cost of a message. `key` is -1 once the reference is gone.
+    """
+
+    __slots__ = ("__array_interface__", "key", "member")
+
+    key: int
+    member: Membership
 
     @property
     def nbytes(self) -> int:
-        shape = self._view[0]["shape"]
-        assert isinstance(shape, tuple)
-        size: int = shape[0]
-        return size
+        if self.key < 0:
+            _fail_gone()
+        return block_info(self.member.handle, self.key)[1]
 
     def array(self, *, writable: bool = False) -> Bytes:
         if self.key < 0:
-            fail_gone()
-        # numpy reads the attribute of this very object, which so becomes the last base; hence no second object.
-        self.__array_interface__ = self._view[writable]
+            _fail_gone()
+        # numpy reads the attribute of this very object, which so becomes the last base of the array.
+        view = self.member.views[self.key]
+        self.__array_interface__: dict[str, object] = view[1] if writable else view[0]
         return np.asarray(self)
 
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[np.generic]:
+        return np.array(self.array(), dtype) if copy else np.asarray(self.array(), dtype)
+
     def retain(self) -> ShmBlock:
-        code = retain(self.handle, self.key)
+        code = retain(self.member.handle, self.key)
         if code < 0:
             fail(code)
-        return ShmBlock(self.handle, self.key, self._view)
+        block = new_block(ShmBlock)
+        block.member = self.member
+        block.key = self.key
+        return block
 
     def release(self) -> None:
         key, self.key = self.key, _GONE
         if key >= 0:
-            release(self.handle, key)
+            release(self.member.handle, key)
 
     def __del__(self) -> None:
         if self.key >= 0:
-            release(self.handle, self.key)
+            release(self.member.handle, self.key)
 
     def __repr__(self) -> str:
-        return f"<ShmBlock {self.nbytes} bytes{'' if self.key >= 0 else ', gone'}>"
+        return f"<ShmBlock {self.nbytes} bytes>" if self.key >= 0 else "<ShmBlock gone>"
 
 
-def fail_gone() -> None:
-    """Raise what using a block means that was sent or released."""
-    from dflow_core.errors import UsageError
+new_block = object.__new__
 
+
+def _fail_gone() -> NoReturn:
     raise UsageError("the block was sent or released already", hint="keep a reference with retain() before sending")

@@ -11,7 +11,8 @@ from dflow_core.message import HEAD_SIZE
 from dflow_core.spi.transport import GroupHandle, GroupStats, Holder, LostMessage, MemoryGroup, Overflow, QueueStats
 
 from dflow_transport_shm import bindings as native
-from dflow_transport_shm.block import ShmBlock, Views
+from dflow_transport_shm.bindings import alloc
+from dflow_transport_shm.block import Membership, ShmBlock, new_block
 from dflow_transport_shm.queue import ShmDoorbell, ShmQueue
 from dflow_transport_shm.waiting import Deadline, first_slice
 
@@ -35,19 +36,22 @@ class ShmGroup(MemoryGroup):
     def __init__(self, handle: native.Handle, group: int) -> None:
         self._handle = handle
         self._group = group
-        self._views = Views(handle)
+        self._member = Membership(handle)
         self._queues: dict[str, ShmQueue] = {}
 
     def alloc(self, size: int, timeout: float | None = 0.0) -> ShmBlock:
-        key = native.alloc(self._handle, size, first_slice(timeout))
+        key = alloc(self._handle, size, first_slice(timeout) if timeout != 0 else 0)
         if key < 0:
             key = self._alloc_again(size, timeout, key)
-        return ShmBlock(self._handle, key, self._views[key], True)
+        block = new_block(ShmBlock)
+        block.member = self._member
+        block.key = key
+        return block
 
     def _alloc_again(self, size: int, timeout: float | None, key: int) -> int:
         deadline = Deadline(timeout)
         while key == native.E_TIMEOUT and (wait_ns := deadline.next_slice()):
-            key = native.alloc(self._handle, size, wait_ns)
+            key = alloc(self._handle, size, wait_ns)
         if key >= 0:
             return key
         if key in (native.E_TIMEOUT, native.E_TOO_BIG, native.E_SYSTEM):
@@ -87,7 +91,7 @@ class ShmGroup(MemoryGroup):
         known = self._queues.get(name)
         if known is None:
             depth = native.queue_info(self._handle, number).depth
-            known = self._queues.setdefault(name, ShmQueue(self._handle, self._views, number, name, depth))
+            known = self._queues.setdefault(name, ShmQueue(self._member, number, name, depth))
         return known
 
     def doorbell(self) -> ShmDoorbell:
@@ -106,7 +110,8 @@ class ShmGroup(MemoryGroup):
             while (found := native.reclaim_next(self._handle, member, cursor)) is not None:
                 cursor = found.cursor
                 name = native.queue_info(self._handle, found.queue).name if found.queue >= 0 else ""
-                block = ShmBlock(self._handle, found.key, self._views[found.key])
+                block = new_block(ShmBlock)
+                block.member, block.key = self._member, found.key
                 lost.append(_lost_message(block, name))
                 block.release()
         return lost

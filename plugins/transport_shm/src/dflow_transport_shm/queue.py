@@ -23,7 +23,7 @@ from dflow_transport_shm.bindings import (
     put,
     queue_close,
 )
-from dflow_transport_shm.block import ShmBlock, Views
+from dflow_transport_shm.block import Membership, ShmBlock, new_block
 from dflow_transport_shm.waiting import SLICE, Deadline, first_slice
 
 
@@ -31,22 +31,22 @@ class ShmQueue(Queue):
     """One queue as seen from one member.
 
     Args:
-        handle: The member.
-        views: The member's views.
+        member: The member.
         number: Number of the queue in the group.
         name: Its name.
         depth: Most blocks in it.
     """
 
-    def __init__(self, handle: Handle, views: Views, number: int, name: str, depth: int) -> None:
-        self._handle = handle
-        self._views = views
+    def __init__(self, member: Membership, number: int, name: str, depth: int) -> None:
+        self._member = member
+        self._handle = member.handle
         self.number = number
         self.name = name
         self.depth = depth
 
     def put(self, block: Block, timeout: float | None = None) -> None:
-        if type(block) is not ShmBlock or block.handle is not self._handle:
+        # Subclasses are none of ours either: the check is one comparison, as it is made for every message.
+        if type(block) is not ShmBlock or block.member is not self._member:
             raise UsageError(
                 f"queue {self.name!r} takes blocks of this member of its own group, not {block!r}",
                 hint="allocate the block from the group the queue was taken from",
@@ -71,7 +71,10 @@ class ShmQueue(Queue):
             key = self._get_again(timeout, key)
             if key < 0:
                 return None
-        return ShmBlock(self._handle, key, self._views[key])
+        block = new_block(ShmBlock)
+        block.member = self._member
+        block.key = key
+        return block
 
     def _get_again(self, timeout: float | None, key: int) -> int:
         deadline = Deadline(timeout)
