@@ -12,8 +12,18 @@ import pytest
 
 from dflow_core.errors import PluginError
 from dflow_core.graph import ProcessPoint
-from dflow_core.plugins import PluginRegistry, PluginReport, load_plugins
+from dflow_core.plugins import PluginRegistry, PluginReport, load_plugins, loading
 from dflow_core.spi import SPI_VERSION, Engine, EngineEntry, Transport, TransportEntry, UdfEntry, WorkerLoader, hookimpl
+
+
+INSTALLED = {source.report for source in loading._discover()}
+
+
+@pytest.fixture(autouse=True)
+def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the plugins of this environment; those a test installs are found."""
+    discover = loading._discover
+    monkeypatch.setattr(loading, "_discover", lambda: [s for s in discover() if s.report not in INSTALLED])
 
 
 class OddPoint(ProcessPoint):
