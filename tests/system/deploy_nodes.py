@@ -1,89 +1,96 @@
-"""A builtin module for executors in tests: an engine whose nodes do what the name in their package says.
+"""A builtin module for executors in tests: an engine `TEST` whose nodes do what their package says.
 
-The package is `<name>` or `<name>:<argument>`; functions below whose names begin with `node_` are those names.
+The package is `<behaviour>` or `<behaviour>:<argument>`.
 """
 
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
+import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 
+import numpy as np
+
+from dflow_core.message import FlowMsg
 from dflow_core.model import PneModel, UdfModel
-from dflow_core.spi import EngineEntry, FlowFunc, hookimpl
+from dflow_core.spi import Engine, EngineEntry, FlowFunc, FuncParams, RunContext, WorkerContext, hookimpl
+from dflow_core.types import Array
 
 
 class Node(FlowFunc):
-    """Passes every message on, after what its behaviour does with it."""
+    """Sends its first input to every output after its behaviour has seen it."""
 
-    def __init__(self, behaviour, argument):
-        self.behaviour, self.argument, self.calls = behaviour, argument, 0
+    def __init__(self, behaviour: str, argument: str) -> None:
+        self.behaviour, self.argument = behaviour, argument
+        self.outputs = 0
 
-    def proc(self, context, inputs):
-        self.calls += 1
-        value = self.behaviour(self, inputs[0].get_tensor())
-        for index in range(self.outputs):
-            context.send(index, value)
-
-    def init(self, params):
+    def init(self, params: FuncParams) -> None:
         self.outputs = params.output_num
-        if self.behaviour is node_broken:
-            raise ValueError("the constructor said no: 模型")
-        if self.behaviour is node_dies_at_start:
-            print("last words", flush=True)
-            ctypes.string_at(0)
-        if self.behaviour is node_slow_start:
-            time.sleep(float(self.argument))
-        if self.behaviour is node_exits_at_start:
-            sys.exit(3)
+        START.get(self.behaviour, lambda _argument: None)(self.argument)
+
+    def proc(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
+        value = inputs[0].get_tensor()
+        assert value is not None
+        result = WORK.get(self.behaviour, lambda given, _argument: given)(value, self.argument)
+        for index in range(self.outputs):
+            context.send(index, result)
 
 
-def node_echo(node, value):
-    return value
+def say_no(_argument: str) -> None:
+    raise ValueError("the constructor said no: 模型")
 
 
-def node_pid(node, value):
-    return value * 0 + os.getpid()
+def crash_at_start(_argument: str) -> None:
+    print("last words", flush=True)
+    ctypes.string_at(0)
 
 
-def node_environment(node, value):
-    print(f"{node.argument}={os.environ.get(node.argument)}", flush=True)
-    return value
+START: dict[str, Callable[[str], object]] = {
+    "broken": say_no,
+    "crash-at-start": crash_at_start,
+    "slow-start": lambda argument: time.sleep(float(argument)),
+    "exit-at-start": lambda _argument: sys.exit(3),
+}
 
 
-node_broken = node_dies_at_start = node_slow_start = node_exits_at_start = None
+def pid(value: Array, _argument: str) -> object:
+    return np.float64(os.getpid())
 
 
-def node_raises(node, value):
-    raise ValueError(f"bad value {value.ravel()[0]}")
+def raise_error(value: Array, _argument: str) -> object:
+    raise ValueError(f"bad value {value.ravel()[0]:g}")
 
 
-def node_segfault_on(node, value):
-    if value.ravel()[0] == float(node.argument):
-        print("about to crash", flush=True)
+def segfault_on(value: Array, argument: str) -> object:
+    if value.ravel()[0] == float(argument):
+        print("about to crash")
         ctypes.string_at(0)
     return value
 
 
-def node_exit_on(node, value):
-    if value.ravel()[0] == float(node.argument):
+def leave_on(value: Array, argument: str) -> object:
+    if value.ravel()[0] == float(argument):
         os._exit(0)
     return value
 
 
-def node_sleep(node, value):
-    time.sleep(float(node.argument))
+def sleep_on(value: Array, argument: str) -> object:
+    if value.ravel()[0] == float(argument):
+        time.sleep(600)
     return value
 
 
-def node_sleep_in_c(node, value):
-    # PyDLL keeps the GIL during the call.
-    ctypes.PyDLL(None).usleep(int(float(node.argument) * 1e6))
+def sleep_in_c_on(value: Array, argument: str) -> object:
+    if value.ravel()[0] == float(argument):
+        ctypes.PyDLL(None).sleep(600)  # keeps the GIL
     return value
 
 
-def node_catches_all(node, value):
+def refuse_to_end(value: Array, _argument: str) -> object:
     while True:
         try:
             time.sleep(0.01)
@@ -91,43 +98,63 @@ def node_catches_all(node, value):
             print(f"caught {error!r}")
 
 
-def node_prints(node, value):
-    text = "äöü 模型 " * 8
-    for number in range(int(node.argument)):
-        print(number, text)
-    ctypes.CDLL(None).printf(b"from C\n")
+def print_lines(value: Array, argument: str) -> object:
+    for number in range(int(argument)):
+        print(f"line {number} äöü 模型")
+    ctypes.CDLL(None).printf(b"a line from C\n")
+    logging.getLogger("user").warning("a line from logging")
     return value
 
 
-def node_starts_program(node, value):
-    import subprocess
+def flood(value: Array, argument: str) -> object:
+    line = "x" * 1023
+    for _ in range(int(argument)):
+        print(line)
+    return value
 
-    child = subprocess.Popen(["sleep", "600"])
-    return value * 0 + child.pid
+
+def variable(value: Array, argument: str) -> object:
+    return os.environ.get(argument, "")
 
 
-def load(model: PneModel, context):
+def start_program(value: Array, _argument: str) -> object:
+    return np.float64(subprocess.Popen(["sleep", "600"]).pid)
+
+
+def is_main_signal_free(value: Array, _argument: str) -> object:
+    import signal
+
+    return str(signal.getsignal(signal.SIGINT))
+
+
+WORK: dict[str, Callable[[Array, str], object]] = {
+    "pid": pid,
+    "raise": raise_error,
+    "segfault-on": segfault_on,
+    "leave-on": leave_on,
+    "sleep-on": sleep_on,
+    "sleep-in-c-on": sleep_in_c_on,
+    "refuse-to-end": refuse_to_end,
+    "print": print_lines,
+    "flood": flood,
+    "variable": variable,
+    "start-program": start_program,
+    "sigint": is_main_signal_free,
+}
+
+
+def load(model: PneModel, _context: WorkerContext) -> Sequence[FlowFunc]:
+    """Worker loader of the engine."""
     assert isinstance(model, UdfModel)
-    name, _, argument = model.package.decode().partition(":")
-    return [Node(_by_name(name), argument) for _ in model.functions]
+    behaviour, _, argument = model.package.decode().partition(":")
+    return [Node(behaviour, argument) for _ in model.functions]
 
 
-def _by_name(name):
-    return globals()[f"node_{name}"]
-
-
-def _placeholder(name):
-    def behaviour(node, value):
-        return value
-
-    behaviour.__name__ = name
-    return behaviour
-
-
-for _name in ("node_broken", "node_dies_at_start", "node_slow_start", "node_exits_at_start"):
-    globals()[_name] = _placeholder(_name)
+def no_engine() -> Engine:
+    raise NotImplementedError("nothing is compiled in these tests")
 
 
 @hookimpl
-def dflow_register_engines():
-    return [EngineEntry("TEST", lambda point: False, lambda: None, lambda: load)]
+def dflow_register_engines() -> Sequence[EngineEntry]:
+    """The engine."""
+    return [EngineEntry("TEST", lambda _point: False, no_engine, lambda: load)]
