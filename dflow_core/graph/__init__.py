@@ -19,7 +19,15 @@ from dflow_core.graph.points import (
     GraphProcessPoint,
     ModelProcessPoint,
 )
-from dflow_core.graph.storage import deserialize_graph, graph_fingerprint, load_graph, save_graph, serialize_graph
+from dflow_core.graph.storage import (
+    deserialize_graph,
+    graph_fingerprint,
+    load_graph,
+    point_from_bytes,
+    point_to_bytes,
+    save_graph,
+    serialize_graph,
+)
 
 __all__ = [
     "NODE_ATTRIBUTES",
@@ -53,6 +61,8 @@ __all__ = [
     "graph_fingerprint",
     "load_graph",
     "name_scope",
+    "point_from_bytes",
+    "point_to_bytes",
     "save_graph",
     "serialize_graph",
 ]

@@ -175,8 +175,6 @@ class FlowNode:
         self._queues: dict[int, QueueSettings] = {}
         self.depth = 0
 
-    # ------------------------------------------------------------------------------------------------- reading
-
     @property
     def name(self) -> str:
         """Its name, name scopes included; an automatic one is final once a graph has been built."""
@@ -252,8 +250,6 @@ class FlowNode:
         overflow = "drop-oldest" if overwrite and output_index not in self._queues else own.overflow
         return QueueSettings(depth, overflow)
 
-    # ------------------------------------------------------------------------------------------------- wiring
-
     def __call__(self, *inputs: Source) -> FlowOutput | tuple[FlowOutput, ...] | None:
         """Wire all inputs; a second call wires them anew.
 
@@ -290,8 +286,6 @@ class FlowNode:
             return None
         return outputs[0] if len(outputs) == 1 else outputs
 
-    # ------------------------------------------------------------------------------------------------- setting
-
     def add_process_point(self, point: ProcessPoint) -> None:
         """Say what the node does.
 
@@ -327,6 +321,12 @@ class FlowNode:
         check_type(point_index, int, "a port number", self.name)
         check_type(point, ProcessPoint, "a process point", self.name)
         return PortMap(index, point, point_index, attrs)
+
+    def set_name(self, name: str) -> FlowNode:
+        """Call the node something else, before a graph is built; returns the node."""
+        check_type(name, str, "a text as name", self.name)
+        self._name = Name(name, "FlowNode")
+        return self
 
     def set_alias(self, alias: str) -> FlowNode:
         """Give the node a second name, used in placement files; returns the node."""

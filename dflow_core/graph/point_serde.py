@@ -5,7 +5,7 @@ A third-party point is written by the functions its plugin registered, and kept 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dflow_core.errors import PackagingError, PluginError
@@ -56,18 +56,17 @@ class Reading:
     opaque: bool
 
 
-def serialize_point(point: ProcessPoint, node: FlowNode, how: Writing) -> pb.ProcessPoint:
-    """A point on a node, as a message.
+def serialize_point(point: ProcessPoint, node: FlowNode | None, how: Writing) -> pb.ProcessPoint:
+    """A point, with the ports of the node it is on, as a message.
 
     Raises:
         PackagingError: an init parameter, or the point's own bytes, cannot be written.
         PluginError: nobody registered its kind.
     """
     proto = pb.ProcessPoint(name=point.name, kind=point.kind, funcs=map(_serialize_func, point.functions))
-    ports = ((proto.in_edges, node.point_inputs()), (proto.out_edges, node.point_outputs()))
-    for edges, order in ports:
-        by_point = sorted(range(len(order)), key=lambda port, order=order: order[port])  # type: ignore[misc]
-        edges.extend(pb.Edge(node_name=node.name, index=port) for port in by_point)
+    if node is not None:
+        proto.in_edges.extend(_edges(node.name, node.point_inputs()))
+        proto.out_edges.extend(_edges(node.name, node.point_outputs()))
     if isinstance(point, GraphProcessPoint):
         _write_graph_point(point, proto)
     elif isinstance(point, FuncProcessPoint):
@@ -109,6 +108,12 @@ def deserialize_point(proto: pb.ProcessPoint, how: Reading) -> ProcessPoint:
     if how.opaque:
         return OpaqueProcessPoint(proto.kind, proto.data, proto.name)
     raise _unknown_kind(proto.kind)
+
+
+def _edges(node: str, order: Sequence[int]) -> Iterator[pb.Edge]:
+    """For each port of the point, in order, the node's port it is tied to."""
+    for _, port in sorted((point_port, node_port) for node_port, point_port in enumerate(order)):
+        yield pb.Edge(node_name=node, index=port)
 
 
 def _write_graph_point(point: GraphProcessPoint, proto: pb.ProcessPoint) -> None:

@@ -22,7 +22,7 @@ from dflow_core.graph.batching import Batch, CountBatch, TimeBatch
 from dflow_core.graph.flow_graph import FlowGraph
 from dflow_core.graph.foreign_points import PointCodec
 from dflow_core.graph.names import Name
-from dflow_core.graph.node import FlowData, FlowNode, FlowOutput, PortMap, Source
+from dflow_core.graph.node import FlowData, FlowNode, FlowOutput, PortMap, ProcessPoint, Source
 from dflow_core.graph.point_serde import (
     Reading,
     Writing,
@@ -98,6 +98,28 @@ def load_graph(
     except OSError as error:
         raise ModelFormatError(f"cannot be read: {error.strerror}", path=place) from error
     return _deserialize(data, codecs, opaque, place)
+
+
+def point_to_bytes(point: ProcessPoint, codecs: Mapping[str, PointCodec] = _NO_CODECS) -> bytes:
+    """One process point as bytes; errors as for `serialize_graph`."""
+    how = Writing(codecs, lambda inner: _write_graph(inner, codecs, True, 1), True)
+    data: bytes = serialize_point(point, None, how).SerializeToString(deterministic=True)
+    return data
+
+
+def point_from_bytes(data: bytes, codecs: Mapping[str, PointCodec] = _NO_CODECS) -> ProcessPoint:
+    """The inverse of `point_to_bytes`.
+
+    Raises:
+        ModelFormatError: the bytes are no process point.
+        PluginError: nobody registered its kind.
+    """
+    try:
+        with _reading("process point"):
+            how = Reading(codecs, lambda inner: _graph(inner, codecs, False, 1), False)
+            return deserialize_point(pb.ProcessPoint.FromString(data), how)
+    except _BrokenError as error:
+        raise ModelFormatError(str(error)) from error
 
 
 def graph_fingerprint(graph: FlowGraph, codecs: Mapping[str, PointCodec] = _NO_CODECS) -> str:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from dflow_core.graph.flow_graph import FlowGraph
 from dflow_core.graph.foreign_points import PointCodec
+from dflow_core.graph.node import ProcessPoint
 
 _NO_CODECS: Mapping[str, PointCodec] = MappingProxyType({})
 
@@ -71,3 +72,22 @@ def graph_fingerprint(graph: FlowGraph, codecs: Mapping[str, PointCodec] = _NO_C
     from dflow_core.graph import serde
 
     return serde.graph_fingerprint(graph, codecs)
+
+
+def point_to_bytes(point: ProcessPoint, codecs: Mapping[str, PointCodec] = _NO_CODECS) -> bytes:
+    """One process point as bytes; errors as for `serialize_graph`."""
+    from dflow_core.graph import serde
+
+    return serde.point_to_bytes(point, codecs)
+
+
+def point_from_bytes(data: bytes, codecs: Mapping[str, PointCodec] = _NO_CODECS) -> ProcessPoint:
+    """The inverse of `point_to_bytes`.
+
+    Raises:
+        ModelFormatError: the bytes are no process point.
+        PluginError: nobody registered its kind.
+    """
+    from dflow_core.graph import serde
+
+    return serde.point_from_bytes(data, codecs)

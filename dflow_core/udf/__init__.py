@@ -1,7 +1,19 @@
 """User functions inside an executor: packaging, calling, and the low-level contexts."""
 
+from dflow_core.udf.fingerprint import fingerprint
+from dflow_core.udf.importable import is_importable
 from dflow_core.udf.meta import MetaParams, MetaRunContext
 from dflow_core.udf.packaging import MethodSpec, PythonFunc, pack, unpack
 from dflow_core.udf.python_func import python_funcs
 
-__all__ = ["MetaParams", "MetaRunContext", "MethodSpec", "PythonFunc", "pack", "python_funcs", "unpack"]
+__all__ = [
+    "MetaParams",
+    "MetaRunContext",
+    "MethodSpec",
+    "PythonFunc",
+    "fingerprint",
+    "is_importable",
+    "pack",
+    "python_funcs",
+    "unpack",
+]

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import struct
-import sys
 from collections.abc import Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dflow_core.udf.importable import ImportPath
+from dflow_core.udf.importable import ImportPath, is_importable
 from dflow_core.udf.introspection import closure_of, used_globals
 
 if TYPE_CHECKING:
@@ -104,13 +103,7 @@ class _Hasher:
 
     def _is_reference(self, obj: FunctionType | type) -> bool:
         """Whether another process can import it, and would get the same."""
-        module = sys.modules.get(str(obj.__module__))
-        if module is None or module.__name__ == "__main__" or not self._path.has(module):
-            return False
-        found: object = module
-        for name in obj.__qualname__.split("."):
-            found = getattr(found, name, None)
-        return found is obj or getattr(found, "__dflow_target__", None) is obj
+        return is_importable(obj, path=self._path)
 
     def _module(self, module: ModuleType) -> None:
         self._text(module.__name__)

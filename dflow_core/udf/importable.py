@@ -41,6 +41,25 @@ class ImportPath:
         return _is_editable(top) or not parents
 
 
+def is_importable(obj: object, named: object = None, path: ImportPath | None = None) -> bool:
+    """Whether a fresh interpreter can import an object by its name, and would get this one.
+
+    Args:
+        obj: The object.
+        named: Object whose `__module__` and `__qualname__` say where; `obj` itself if not given.
+        path: Where the interpreter looks, if it is known already.
+    """
+    named = obj if named is None else named
+    module = sys.modules.get(str(getattr(named, "__module__", None)))
+    qualname = getattr(named, "__qualname__", None)
+    if module is None or module.__name__ == "__main__" or not isinstance(qualname, str):
+        return False
+    found: object = module
+    for name in qualname.split("."):
+        found = getattr(found, name, None)
+    return found is obj and (path or ImportPath()).has(module)
+
+
 def _places(module: ModuleType) -> list[str]:
     """Files or folders of a top-level module; none for frozen ones and those made by hand."""
     folders = getattr(module, "__path__", None)

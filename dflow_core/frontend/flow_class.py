@@ -1,0 +1,94 @@
+"""Hand-written classes of the low-level interface: methods that get a run context and messages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from dflow_core.errors import UsageError
+from dflow_core.frontend.building import packed
+from dflow_core.graph import PACKER_ATTRIBUTE, FuncPackage
+from dflow_core.types import FuncSpec
+
+F = TypeVar("F", bound=Callable[..., object])
+
+PROC_ATTRIBUTE = "__dflow_proc__"
+_INIT_NAME = "init_flow_func"
+_PORT = re.compile(r"([io])(\d{1,4})")
+
+
+def proc_wrapper(ports: str) -> Callable[[F], F]:
+    """Mark a method `(self, run_context, inputs)` of a hand-written class as a function of a node.
+
+    Args:
+        ports: The node's ports it owns, such as `"i0,i1,o0"`.
+
+    Raises:
+        UsageError: the text is no list of ports.
+    """
+    inputs, outputs = _ports(ports)
+
+    def mark(func: F) -> F:
+        setattr(func, PROC_ATTRIBUTE, (inputs, outputs))
+        setattr(func, PACKER_ATTRIBUTE, pack_flow_class)
+        return func
+
+    return mark
+
+
+def init_wrapper() -> Callable[[F], F]:
+    """Mark the method `init_flow_func(self, meta_params)` of a hand-written class, called once in the executor.
+
+    Raises:
+        UsageError: the method has another name.
+    """
+
+    def mark(func: F) -> F:
+        if getattr(func, "__name__", "") != _INIT_NAME:
+            raise UsageError(f"expected a method called {_INIT_NAME}, got {func!r}", hint="rename it")
+        return func
+
+    return mark
+
+
+def pack_flow_class(cls: object) -> FuncPackage:
+    """Make a hand-written class ready to travel; `FuncProcessPoint(py_func=cls)` calls this.
+
+    Raises:
+        UsageError: not a class, or its methods do not own each port once.
+        PackagingError: something in it cannot travel.
+    """
+    from dflow_core.udf import MethodSpec, PythonFunc
+
+    if not isinstance(cls, type):
+        raise UsageError(f"expected the class around the @proc_wrapper methods, got {cls!r}")
+    marked = {name: getattr(getattr(cls, name), PROC_ATTRIBUTE, None) for name in sorted(dir(cls))}
+    specs = [FuncSpec(name, ports[0], ports[1], n_mapping=True) for name, ports in marked.items() if ports is not None]
+    counts = (
+        _count([port for spec in specs for port in spec.inputs], f"{cls.__qualname__}: inputs"),
+        _count([port for spec in specs for port in spec.outputs], f"{cls.__qualname__}: outputs"),
+    )
+    methods = tuple(MethodSpec(spec.name, len(spec.outputs)) for spec in specs)
+    return packed(PythonFunc("flow_func", cls, methods=methods), specs, counts, cls.__name__, {})
+
+
+def _ports(text: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    hint = "list the node's inputs and outputs, such as 'i0,i1,o0'"
+    if not isinstance(text, str):
+        raise UsageError(f"proc_wrapper: expected a text with ports, got {text!r}", hint=hint)
+    sides: dict[str, list[int]] = {"i": [], "o": []}
+    for token in text.split(","):
+        if token.strip() == "stream_input":
+            raise UsageError("functions that take queues (stream_input) are not supported", hint="leave it out")
+        match = _PORT.fullmatch(token.strip())
+        if match is None:
+            raise UsageError(f"proc_wrapper: expected ports, got {token!r} in {text!r}", hint=hint)
+        sides[match[1]].append(int(match[2]))
+    return tuple(sides["i"]), tuple(sides["o"])
+
+
+def _count(ports: list[int], what: str) -> int:
+    if sorted(ports) != list(range(len(ports))):
+        raise UsageError(f"{what}: expected each port from 0 on once, got {sorted(ports)}", hint="count from 0")
+    return len(ports)
