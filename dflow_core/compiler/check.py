@@ -1,16 +1,27 @@
-"""All faults of a graph, with what engines can tell of the files in it, without compiling anything."""
+"""All faults of a graph, with what plugins can tell of it, without compiling anything."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from dflow_core.errors import DflowError, Fault, ModelFormatError, PluginError
-from dflow_core.graph import FlowGraph, FuncProcessPoint, ModelProcessPoint, ProcessPoint
+from dflow_core.compiler.builtins import COUNT_BATCH, TIME_BATCH, builtin_entry
+from dflow_core.errors import DflowError, Fault, ModelFormatError, OptionError, PluginError
+from dflow_core.graph import (
+    FlowGraph,
+    FlowGraphProcessPoint,
+    FlowNode,
+    FuncProcessPoint,
+    ModelProcessPoint,
+    ProcessPoint,
+    TimeBatch,
+)
 from dflow_core.model import inspect_om
 from dflow_core.options import resolve
 from dflow_core.plugins import PluginRegistry
 from dflow_core.spi import Engine, PointIO
 from dflow_core.types import DataType, TensorSpec
+
+_MAX_DEPTH = 4
 
 
 class Describer:
@@ -18,17 +29,24 @@ class Describer:
 
     Args:
         registry: Who gives what.
-        graph: The graph whose nodes may name engines.
+        graph: The graph; nodes, the graphs they lie in and the session may name engines.
         session: Options of the session.
+
+    Raises:
+        OptionError: an option of the graph, or of one inside it, is unknown or has a value it cannot have.
     """
 
     def __init__(self, registry: PluginRegistry, graph: FlowGraph, session: Mapping[str, object]) -> None:
         self._registry = registry
-        self._wanted = {id(node.point): node.engine for node in graph.nodes if node.engine}
-        self._default = resolve(session, graph.options).engine
+        self._wanted: dict[int, str] = {}
         self._engines: dict[str, Engine] = {}
         self._known: dict[int, PointIO | DflowError | None] = {}
         self.plugin_errors: dict[str, PluginError] = {}
+        for node, options, _ in walk(graph):
+            default = resolve(session, options).engine
+            if node.point is not None:
+                follows = not isinstance(node.point, FuncProcessPoint)
+                self._wanted[id(node.point)] = node.engine or (default if follows else "")
 
     def __call__(self, point: ProcessPoint, input_num: int, output_num: int) -> PointIO | None:
         """What the point takes and gives; None if unknown, or if its plugin is missing (see `plugin_errors`).
@@ -57,8 +75,7 @@ class Describer:
             root = inspect_om(point.path).model.relation.root
             unknown = TensorSpec(DataType.UNDEFINED)
             return PointIO((unknown,) * len(root.inputs), (unknown,) * len(root.outputs))
-        wanted = self._wanted.get(id(point), "" if isinstance(point, FuncProcessPoint) else self._default)
-        entry = self._registry.engine_for(point, wanted)
+        entry = self._registry.engine_for(point, self._wanted.get(id(point), ""))
         if entry.id not in self._engines:
             self._engines[entry.id] = entry.engine()
         try:
@@ -80,8 +97,38 @@ def check_graph(
         registry: Who gives what.
         session: Options of the session.
     """
-    describe = Describer(registry, graph, session or {})
+    try:
+        describe = Describer(registry, graph, session or {})
+    except OptionError as error:
+        return (Fault("option", graph.name, "", error.message, error.hint or ""), *graph.faults())
     faults = list(graph.faults(describe))
-    for error in describe.plugin_errors.values():
-        faults.append(Fault("plugin", error.node or graph.name, "", error.message, error.hint or ""))
-    return tuple(faults)
+    for missing in describe.plugin_errors.values():
+        faults.append(Fault("plugin", missing.node or graph.name, "", missing.message, missing.hint or ""))
+    for node, _, scope in walk(graph):
+        faults += _builtin_faults(node, registry, scope)
+    return tuple(dict.fromkeys(faults))
+
+
+def walk(
+    graph: FlowGraph, options: Mapping[str, object] | None = None, scope: str = "", depth: int = 1
+) -> Iterator[tuple[FlowNode, Mapping[str, object], str]]:
+    """Every node, with the graph options in force for it and the scope before its name; down to the deepest allowed."""
+    own = {**(options or {}), **graph.options}
+    for node in graph.nodes:
+        yield node, own, scope
+        if isinstance(node.point, FlowGraphProcessPoint) and depth < _MAX_DEPTH:
+            yield from walk(node.point.flow_graph, own, f"{scope}{node.name}/", depth + 1)
+
+
+def _builtin_faults(node: FlowNode, registry: PluginRegistry, scope: str) -> list[Fault]:
+    """Ready-made functions a node needs, its own and those that put its inputs together, and what they lack."""
+    batches = [batch for port in range(node.input_num) for batch in node.batching(port)]
+    try:
+        if isinstance(node.point, FuncProcessPoint) and node.point.builtin:
+            builtin_entry(node.point, registry)
+        for batch in batches:
+            registry.udf(TIME_BATCH if isinstance(batch, TimeBatch) else COUNT_BATCH)
+    except (PluginError, OptionError) as error:
+        kind = "plugin" if isinstance(error, PluginError) else "attribute"
+        return [Fault(kind, scope + node.name, "", error.message, error.hint or "")]
+    return []

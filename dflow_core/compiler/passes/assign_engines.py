@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+from dflow_core.compiler.builtins import builtin_entry
 from dflow_core.compiler.ir import IrGraph, IrNode
 from dflow_core.compiler.passes.base import Pass, PassResult
 from dflow_core.errors import OptionError, PluginError
 from dflow_core.graph import FuncProcessPoint
-from dflow_core.options import nearest, resolve
+from dflow_core.options import resolve
 from dflow_core.plugins import PluginRegistry
 from dflow_core.types import FuncSpec
 
@@ -23,7 +25,7 @@ class AssignEngines(Pass):
 
     name = "assign_engines"
 
-    def __init__(self, registry: PluginRegistry, session: dict[str, object]) -> None:
+    def __init__(self, registry: PluginRegistry, session: Mapping[str, object]) -> None:
         self._registry = registry
         self._session = session
 
@@ -69,15 +71,11 @@ class AssignEngines(Pass):
         """Checks a ready-made function: it is there, and knows the parameters it is given."""
         if not point.builtin:
             return node
-        entry = self._registry.udf(point.builtin)
-        for name in point.init_params:
-            if name not in entry.parameters:
-                text = f"{point.builtin} has no parameter {name!r}"
-                raise OptionError(text, node=node.name, hint=nearest(name, entry.parameters))
-        missing = [name for name, given in entry.parameters.items() if given is None and name not in point.init_params]
-        if missing:
-            hint = "use set_init_param"
-            raise OptionError(f"{point.builtin} needs parameter {', '.join(missing)}", node=node.name, hint=hint)
+        try:
+            entry = builtin_entry(point, self._registry)
+        except OptionError as error:
+            error.node = node.name
+            raise
         functions = tuple(
             replace(
                 func, holds_inputs=func.holds_inputs or entry.holds_inputs, n_mapping=func.n_mapping or entry.n_mapping

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dflow_core.compiler.builtins import COUNT_BATCH, TIME_BATCH
 from dflow_core.compiler.ir import IrGraph, IrNode, map_bodies
 from dflow_core.compiler.passes.base import Pass, PassResult
 from dflow_core.errors import Fault, GraphError
 from dflow_core.graph import Batch, FuncProcessPoint, QueueSettings, TimeBatch
 from dflow_core.types import FuncSpec
-
-TIME_BATCH = "_BuiltIn_TimeBatch"
-COUNT_BATCH = "_BuiltIn_CountBatch"
 
 
 class InsertBatchNodes(Pass):
