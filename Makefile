@@ -49,7 +49,7 @@ $(VENV)/.made:
 
 # One pip command for all: it then takes our own packages from these folders and asks no registry for them.
 $(VENV)/.installed: $(VENV)/.made $(INPUTS)
-	@echo "== installing the core, $(words $(PLUGINS)) plugins and $(words $(EXAMPLES)) examples"
+	@echo "== installing the core, $(PLUGINS) $(EXAMPLES)"
 	@$(PIP) --no-build-isolation --editable '.[cli]' $(foreach d,$(PLUGINS) $(EXAMPLES),--editable ./$(d))
 	@touch $@
 

@@ -73,8 +73,8 @@ class Environment:
 
     def install(self, *what: Path) -> None:
         """Install wheels or source folders, asking no registry."""
-        pip = [sys.executable, "-m", "pip", "--python", str(self.python), "install", "--quiet", "--no-index", "--no-deps"]
-        call([*pip, "--no-build-isolation", *map(str, what)], self.folder)
+        pip = [sys.executable, "-m", "pip", "--python", str(self.python), "install", "--quiet"]
+        call([*pip, "--no-index", "--no-deps", "--no-build-isolation", *map(str, what)], self.folder)
 
     def run(self, *words: str, code: int = 0) -> str:
         """Run a program of the environment away from the checkout; gives what it prints."""

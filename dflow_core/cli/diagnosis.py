@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dflow_core.cli.output import size
+from dflow_core.deploy import Resources
 from dflow_core.plugins import PluginRegistry
 
 PYTHONS = ((3, 10), (3, 13))
@@ -116,26 +117,22 @@ def parts(registry: PluginRegistry) -> Iterator[Finding]:
             yield Finding(f"plugin {one.name}", "lacks" if own else "note", one.error, fix)
 
 
-def memory() -> Finding:
-    """How much memory graphs may take, by the machine and by its limits."""
-    limits = {"machine": _available(), "cgroup": _cgroup_limit(), "ulimit -v": _ulimit(resource.RLIMIT_AS)}
-    known = {name: limit for name, limit in limits.items() if limit is not None}
-    if not known:
+def cpus(machine: Resources) -> Finding:
+    """How many CPUs graphs may use."""
+    return Finding("cpus", "ok", "; ".join([f"{machine.cpus} of {os.cpu_count()}", *machine.notes]))
+
+
+def memory(machine: Resources) -> Finding:
+    """How much memory graphs may take, by the machine, its control group and its limits."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    limits = [machine.memory or None, None if soft == resource.RLIM_INFINITY else soft]
+    least = min((limit for limit in limits if limit is not None), default=None)
+    if least is None:
         return Finding("memory", "note", "unknown", "mount /proc and /sys to let dflow see its limits")
-    name, least = min(known.items(), key=lambda item: item[1])
-    found = f"{size(least)} ({name})"
     if least < MEMORY_NEEDED:
-        return Finding("memory", "note", found, f"give it at least {size(MEMORY_NEEDED)}, or set memory_limit lower")
-    return Finding("memory", "ok", found)
-
-
-def cpus() -> Finding:
-    """How many CPUs graphs may use, by affinity and by cgroup."""
-    allowed, quota = len(os.sched_getaffinity(0)), _cgroup_cpus()
-    if quota is not None and quota < allowed:
-        found = f"{quota:g} (cgroup; {allowed} by affinity)"
-        return Finding("cpus", "note" if quota < 1 else "ok", found, "give it at least one CPU" if quota < 1 else "")
-    return Finding("cpus", "ok", f"{allowed} of {os.cpu_count()}")
+        fix = f"give it at least {size(MEMORY_NEEDED)}, or set the option memory_limit lower"
+        return Finding("memory", "note", size(least), fix)
+    return Finding("memory", "ok", size(least))
 
 
 def files() -> Finding:
@@ -173,38 +170,3 @@ def processes(start: Callable[[], float]) -> Finding:
         fix = "mend what is named above; `dflow doctor --debug` shows all of it"
         return Finding("processes", "lacks", f"{type(error).__name__}: {text}", fix)
     return Finding("processes", "ok", f"a graph of one function started, ran and ended in {took:.2f} s")
-
-
-def _available() -> int | None:
-    for line in _read("/proc/meminfo").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return None
-
-
-def _cgroup_limit() -> int | None:
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        text = _read(path).strip()
-        if text.isdigit() and int(text) < 1 << 60:
-            return int(text)
-    return None
-
-
-def _cgroup_cpus() -> float | None:
-    quota, _, period = _read("/sys/fs/cgroup/cpu.max").strip().partition(" ")
-    if quota.isdigit() and period.isdigit():
-        return int(quota) / int(period)
-    quota, period = (_read(f"/sys/fs/cgroup/cpu/cpu.cfs_{name}_us").strip() for name in ("quota", "period"))
-    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
-
-
-def _ulimit(which: int) -> int | None:
-    soft, _ = resource.getrlimit(which)
-    return None if soft == resource.RLIM_INFINITY else soft
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return ""

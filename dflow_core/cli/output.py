@@ -39,7 +39,10 @@ class Output:
         """A table for people; columns whose name ends in `#` hold numbers."""
         if self.as_json:
             return
-        table = Table(title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        if title:
+            # As a title of the table it would wrap at the table's width.
+            self.line(title, style="bold")
+        table = Table(box=None, pad_edge=False)
         for name in columns:
             table.add_column(name.rstrip("#"), justify="right" if name.endswith("#") else "left", overflow="fold")
         for row in rows:
@@ -72,6 +75,11 @@ def plain(value: object) -> object:
     if isinstance(value, (str, int, float, bool)) or value is None:
         return value
     return str(value) if isinstance(value, (Path, BaseException)) else repr(value)
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: `1 node`, `2 nodes`."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def size(count: float) -> str:

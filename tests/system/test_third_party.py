@@ -1,4 +1,4 @@
-"""Plugins of strangers, pip-installed into a fresh environment: an engine, ready-made functions, and one that is broken."""
+"""Plugins of strangers, pip-installed into a fresh environment: an engine, ready-made functions, and a broken one."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import time
 import click
 
 from dflow_core.cli.command import DONE, Refused, command, settings
-from dflow_core.cli.output import Output, size
+from dflow_core.cli.output import Output, counted, size
 from dflow_core.cli.services import Services
 from dflow_core.compiler import CompileCache
 from dflow_core.options import resolve
@@ -34,7 +34,7 @@ def list_(services: Services, output: Output, options: dict[str, str]) -> int:
         ],
     )
     total = sum(one.size for one in entries)
-    output.line(f"{kept.folder}: {len(entries)} models, {size(total)}")
+    output.line(f"{kept.folder}: {counted(len(entries), 'model')}, {size(total)}")
     output.document({"folder": kept.folder, "size": total, "entries": entries})
     return DONE
 
@@ -45,7 +45,7 @@ def clear(services: Services, output: Output, options: dict[str, str]) -> int:
     """Delete every compiled model that is kept; running graphs do not notice."""
     kept = _open(options)
     count, freed = kept.clear()
-    output.line(f"{kept.folder}: {count} models deleted, {size(freed)} freed")
+    output.line(f"{kept.folder}: {counted(count, 'model')} deleted, {size(freed)} freed")
     output.document({"folder": kept.folder, "deleted": count, "freed": freed})
     return DONE
 

@@ -7,7 +7,7 @@ import time
 import click
 
 from dflow_core.cli.command import DONE, FAILED, command, settings
-from dflow_core.cli.output import Output, seconds
+from dflow_core.cli.output import Output, counted, seconds
 from dflow_core.cli.services import Services
 from dflow_core.cli.target import load_target
 
@@ -27,9 +27,8 @@ def check(services: Services, output: Output, target: str, options: dict[str, st
         took = time.monotonic() - begin
     for number, fault in enumerate(faults, 1):
         output.line(f"{number}. {fault}", style="red")
-    count = f"{len(faults)} fault{'s' * (len(faults) != 1)}" if faults else "no faults"
-    nodes = f"{len(graph.nodes)} node{'s' * (len(graph.nodes) != 1)}"
-    output.line(f"{graph.name}: {nodes}, {count} ({seconds(took)})", style=None if faults else "green")
+    told = f"{counted(len(graph.nodes), 'node')}, {counted(len(faults), 'fault') if faults else 'no faults'}"
+    output.line(f"{graph.name}: {told} ({seconds(took)})", style=None if faults else "green")
     output.document({"graph": graph.name, "nodes": len(graph.nodes), "faults": faults, "seconds": took})
     return FAILED if faults else DONE
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from dflow_core.cli.command import DONE, command, settings
-from dflow_core.cli.output import Output, seconds, size
+from dflow_core.cli.output import Output, counted, seconds, size
 from dflow_core.cli.services import Services
 from dflow_core.cli.target import load_target
 from dflow_core.model import write_om
@@ -29,7 +29,7 @@ def compile_(
         model = session.compile(graph, cache=not no_cache)
     written = write_om(model, out)
     took = time.monotonic() - begin
-    output.line(f"{out}: {len(model.submodels)} submodels, {size(written)}, in {seconds(took)}")
+    output.line(f"{out}: {counted(len(model.submodels), 'submodel')}, {size(written)}, in {seconds(took)}")
     document = {"graph": model.name, "file": out, "size": written, "submodels": list(model.submodels), "seconds": took}
     output.document(document)
     return DONE

@@ -13,6 +13,7 @@ from dflow_core.cli.command import DONE, FAILED, command
 from dflow_core.cli.diagnosis import Finding
 from dflow_core.cli.output import Output
 from dflow_core.cli.services import Services
+from dflow_core.deploy import machine_resources
 from dflow_core.options import resolve
 
 _STYLES = {"ok": "green", "note": "yellow", "lacks": "red"}
@@ -39,7 +40,8 @@ def doctor(services: Services, output: Output, quick: bool) -> int:
 def _findings(services: Services, quick: bool) -> list[Finding]:
     registry = services.registry()
     found = [diagnosis.python(), diagnosis.system(), diagnosis.compiler(), *diagnosis.parts(registry)]
-    found += [diagnosis.cpus(), diagnosis.memory(), diagnosis.files(), diagnosis.cache(_cache_folder())]
+    machine = machine_resources()
+    found += [diagnosis.cpus(machine), diagnosis.memory(machine), diagnosis.files(), diagnosis.cache(_cache_folder())]
     if not quick:
         found += diagnosis.libraries()
         found.append(diagnosis.processes(lambda: _start(services)))

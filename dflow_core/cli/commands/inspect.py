@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dflow_core.cli.command import DONE, command
-from dflow_core.cli.output import Output, size
+from dflow_core.cli.output import Output, counted, size
 from dflow_core.cli.services import Services
 from dflow_core.model import FlowModel, OmInfo, PneModel, inspect_om, read_om
 
@@ -33,7 +33,7 @@ def inspect(services: Services, output: Output, file: Path, verify: bool) -> int
         ],
     )
     if verify:
-        output.line(f"\nevery byte checked: {len(model.submodels)} submodels loaded", style="green")
+        output.line(f"\nevery byte checked: {counted(len(model.submodels), 'submodel')} loaded", style="green")
     output.document(_document(info, model, verify))
     return DONE
 

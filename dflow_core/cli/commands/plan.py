@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
 import click
 
 from dflow_core.cli.command import DONE, command, settings
-from dflow_core.cli.output import Output, seconds, size
+from dflow_core.cli.output import Output, counted, seconds, size
 from dflow_core.cli.services import Services
 from dflow_core.cli.target import load_target
 from dflow_core.compiler import BuildReport
-from dflow_core.message import DATA_OFFSET
-from dflow_core.model import DeployPlan, FlowModel, QueuePlan
+from dflow_core.deploy import MemoryEstimate, estimate_memory
+from dflow_core.model import DeployPlan
 
 
 @command("plan")
@@ -28,16 +25,14 @@ def plan(services: Services, output: Output, target: str, no_cache: bool, option
     with services.session(options) as session:
         model, report = session.build(load_target(target, session.registry), cache=not no_cache)
         found = session.plan(model)
-    output.line(f"{found.graph}: {len(found.processes)} processes on {found.cpus} CPUs, queues by {found.transport}\n")
+    memory = estimate_memory(model, found)
+    processes = counted(len(found.processes), "process", "processes")
+    output.line(f"{found.graph}: {processes} on {counted(found.cpus, 'CPU')}, queues by {found.transport}\n")
     _print_nodes(output, report)
     _print_processes(output, found)
-    rows = _queues(model, found.queues)
-    output.table(
-        ["queue", "depth#", "when full", "message#"],
-        [(q.name, q.depth, q.overflow, "?" if bytes_ is None else size(bytes_)) for q, bytes_ in rows],
-        title="queues",
-    )
-    output.line(f"\n{_memory(rows)}")
+    rows = [(queue.name, queue.depth, queue.overflow) for queue in found.queues]
+    output.table(["queue", "depth#", "when full"], rows, title="queues")
+    output.line(f"\n{_memory(memory)}")
     for note in _notes(report, found):
         output.line(f"- {note}")
     output.document({
@@ -49,7 +44,8 @@ def plan(services: Services, output: Output, target: str, no_cache: bool, option
         "changes": report.changes,
         "seconds": report.seconds,
         "processes": found.processes,
-        "queues": [{"name": q.name, "depth": q.depth, "overflow": q.overflow, "bytes": b} for q, b in rows],
+        "queues": found.queues,
+        "memory": memory,
         "notes": found.notes,
     })
     return DONE
@@ -77,28 +73,10 @@ def _print_processes(output: Output, found: DeployPlan) -> None:
     output.line()
 
 
-def _queues(model: FlowModel, queues: Sequence[QueuePlan]) -> list[tuple[QueuePlan, int | None]]:
-    """Each queue with the bytes of its messages, where the models say."""
-    return [(queue, message_size(model, queue.name.partition("->")[0])) for queue in queues]
-
-
-def message_size(model: FlowModel, endpoint: str) -> int | None:
-    """Bytes of a message of an endpoint; None where a dimension is free or nothing is known."""
-    producer = model.relation.producer(endpoint)
-    specs = [model.submodels[producer[0]].outputs[producer[1] :][:1]] if producer else []
-    specs += [model.submodels[name].inputs[port:][:1] for name, port in model.relation.consumers(endpoint)]
-    for spec in (spec for found in specs for spec in found):
-        if spec.shape is not None and spec.dtype.itemsize and all(dim >= 0 for dim in spec.shape):
-            return DATA_OFFSET + math.prod(spec.shape) * spec.dtype.itemsize
-    return None
-
-
-def _memory(rows: Sequence[tuple[QueuePlan, int | None]]) -> str:
-    known = [queue.depth * bytes_ for queue, bytes_ in rows if bytes_ is not None]
-    if not known:
-        return "memory: the models do not say how large messages are"
-    rest = f", {len(rows) - len(known)} queues unknown" if len(known) < len(rows) else ""
-    return f"memory: at most {size(sum(known))} in full queues{rest}"
+def _memory(estimate: MemoryEstimate) -> str:
+    unknown = len(estimate.unknown)
+    rest = f", not counting {counted(unknown, 'output')} of unknown size" if unknown else ""
+    return f"memory: models {size(estimate.models)}, full queues {size(estimate.queues)}{rest}"
 
 
 def _notes(report: BuildReport, found: DeployPlan) -> list[str]:

@@ -12,7 +12,7 @@ import click
 
 from dflow_core.cli.command import DONE, FAILED, command, describe, settings
 from dflow_core.cli.feeds import Feed, from_files, made_up
-from dflow_core.cli.output import Output, seconds
+from dflow_core.cli.output import Output, counted, seconds
 from dflow_core.cli.results import as_data, outputs_of, save, summary
 from dflow_core.cli.services import Services
 from dflow_core.cli.target import load_target
@@ -109,7 +109,8 @@ def _tell(output: Output, done: Run) -> None:
             output.line(f"{number}: {result}", style="red")
     rate = f"{done.fed / done.seconds:.1f}/s" if done.seconds else "-"
     dropped = done.fed - len(done.results)
-    ends = f"{len(done.good)} results, {done.failed} errors" + (f", {dropped} without a result" if dropped > 0 else "")
+    ends = f"{counted(len(done.good), 'result')}, {counted(done.failed, 'error')}"
+    ends += f", {dropped} without a result" if dropped > 0 else ""
     output.line(f"\n{done.fed} fed, {ends}, {seconds(done.seconds)}, {rate}")
 
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from dflow_core.cli import diagnosis
+from dflow_core.deploy import Resources
 from dflow_core.errors import StartupError
 from dflow_core.plugins import PluginRegistry
 
@@ -98,31 +99,24 @@ def test_libraries_are_imported_and_their_errors_told(monkeypatch):
     assert "1.0" in found["a"].found and found["b"].fix.endswith("pip install b")
 
 
-def test_little_memory_is_told_with_who_limits_it(monkeypatch):
-    files = {"/proc/meminfo": "MemAvailable: 8000000 kB\n", "/sys/fs/cgroup/memory.max": "67108864\n"}
-    monkeypatch.setattr(diagnosis, "_read", lambda path: files.get(path, ""))
-    found = diagnosis.memory()
-    assert found.state == "note" and found.found == "64.0 MiB (cgroup)"
+def test_little_memory_is_told():
+    found = diagnosis.memory(Resources(cpus=2, memory=64 << 20))
+    assert found.state == "note" and found.found == "64.0 MiB" and "512.0 MiB" in found.fix
+
+
+def test_the_lowest_limit_of_memory_counts(monkeypatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (100 << 20, 100 << 20))
+    assert diagnosis.memory(Resources(cpus=2, memory=8 << 30)).found == "100.0 MiB"
 
 
 def test_unknown_memory_is_a_note(monkeypatch):
-    monkeypatch.setattr(diagnosis, "_read", lambda path: "")
     monkeypatch.setattr(resource, "getrlimit", lambda which: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    assert diagnosis.memory().state == "note"
+    assert diagnosis.memory(Resources(cpus=2)).state == "note"
 
 
-@pytest.mark.parametrize(
-    ("files", "state"),
-    [
-        ({"/sys/fs/cgroup/cpu.max": "50000 100000"}, "note"),
-        ({"/sys/fs/cgroup/cpu.max": "max 100000"}, "ok"),
-        ({"/sys/fs/cgroup/cpu/cpu.cfs_quota_us": "50000", "/sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000"}, "note"),
-        ({}, "ok"),
-    ],
-)
-def test_cpus_are_those_of_affinity_and_cgroup(monkeypatch, files, state):
-    monkeypatch.setattr(diagnosis, "_read", lambda path: files.get(path, ""))
-    assert diagnosis.cpus().state == state
+def test_cpus_are_told_with_what_limits_them():
+    found = diagnosis.cpus(Resources(cpus=1, notes=("1 of 8 CPUs are used, because the control group allows 1",)))
+    assert found.state == "ok" and "control group allows 1" in found.found
 
 
 @pytest.mark.parametrize(("soft", "state"), [(64, "note"), (4096, "ok"), (resource.RLIM_INFINITY, "ok")])

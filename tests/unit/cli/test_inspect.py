@@ -48,7 +48,7 @@ def test_the_document_holds_partitions_and_submodels(cli, om):
 
 def test_verifying_loads_every_submodel(cli, om):
     result = cli("inspect", str(om), "--verify")
-    assert "every byte checked: 1 submodels" in result.out and "float[1, ?] -> float[1, ?]" in result.out
+    assert "every byte checked: 1 submodel" in result.out and "float[1, ?] -> float[1, ?]" in result.out
 
 
 def test_a_file_altered_anywhere_is_refused(cli, om):
