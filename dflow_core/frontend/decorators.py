@@ -30,11 +30,20 @@ class Decorator(Protocol):
 
 
 @overload
-def pyflow(target: type[T], /, **options: object) -> type[T]: ...  # type: ignore[overload-overlap]  # same
+def pyflow(target: type[T], /, **options: object) -> type[T]:  # type: ignore[overload-overlap]  # same
+    """On a class."""
+
+
 @overload
-def pyflow(target: Callable[P, R], /, **options: object) -> PyFunction[P, R]: ...
+def pyflow(target: Callable[P, R], /, **options: object) -> PyFunction[P, R]:
+    """On a function."""
+
+
 @overload
-def pyflow(**options: object) -> Decorator: ...
+def pyflow(**options: object) -> Decorator:
+    """With options only."""
+
+
 def pyflow(target: object = None, /, **options: object) -> object:
     """Let a function or class make nodes: `@pyflow`, `@pyflow(instances=2)`, or `pyflow(function)`.
 
@@ -70,9 +79,15 @@ def pyflow(target: object = None, /, **options: object) -> object:
 
 
 @overload
-def method(func: F, /) -> F: ...
+def method(func: F, /) -> F:
+    """On a method."""
+
+
 @overload
-def method(**options: object) -> Callable[[F], F]: ...
+def method(**options: object) -> Callable[[F], F]:
+    """With options only."""
+
+
 def method(func: F | None = None, /, **options: object) -> F | Callable[[F], F]:
     """Mark a method of a `@pyflow` class as a function of its nodes.
 

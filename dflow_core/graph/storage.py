@@ -25,9 +25,9 @@ def serialize_graph(graph: FlowGraph, codecs: Mapping[str, PointCodec] = _NO_COD
         PackagingError: something in it cannot be written, or it is larger than 2 GiB.
         PluginError: nobody registered the kind of a process point.
     """
-    from dflow_core.graph import serde
+    from dflow_core.graph.serde import serialize_graph as work
 
-    return serde.serialize_graph(graph, codecs)
+    return work(graph, codecs)
 
 
 def deserialize_graph(data: bytes, codecs: Mapping[str, PointCodec] = _NO_CODECS, *, opaque: bool = False) -> FlowGraph:
@@ -42,25 +42,25 @@ def deserialize_graph(data: bytes, codecs: Mapping[str, PointCodec] = _NO_CODECS
         ModelFormatError: the bytes are no graph; says where.
         PluginError: nobody registered the kind of a process point.
     """
-    from dflow_core.graph import serde
+    from dflow_core.graph.serde import deserialize_graph as work
 
-    return serde.deserialize_graph(data, codecs, opaque=opaque)
+    return work(data, codecs, opaque=opaque)
 
 
 def save_graph(graph: FlowGraph, path: str | os.PathLike[str], codecs: Mapping[str, PointCodec] = _NO_CODECS) -> None:
     """Write a graph to a file, which is complete or not there; errors as for `serialize_graph`."""
-    from dflow_core.graph import serde
+    from dflow_core.graph.serde import save_graph as work
 
-    serde.save_graph(graph, path, codecs)
+    work(graph, path, codecs)
 
 
 def load_graph(
     path: str | os.PathLike[str], codecs: Mapping[str, PointCodec] = _NO_CODECS, *, opaque: bool = False
 ) -> FlowGraph:
     """Read a graph from a file; arguments and errors as for `deserialize_graph`."""
-    from dflow_core.graph import serde
+    from dflow_core.graph.serde import load_graph as work
 
-    return serde.load_graph(path, codecs, opaque=opaque)
+    return work(path, codecs, opaque=opaque)
 
 
 def graph_fingerprint(graph: FlowGraph, codecs: Mapping[str, PointCodec] = _NO_CODECS) -> str:
@@ -69,16 +69,16 @@ def graph_fingerprint(graph: FlowGraph, codecs: Mapping[str, PointCodec] = _NO_C
     Pickled code counts by its fingerprint, because pickles of one class differ from process to process; model files
     count by their path only.
     """
-    from dflow_core.graph import serde
+    from dflow_core.graph.serde import graph_fingerprint as work
 
-    return serde.graph_fingerprint(graph, codecs)
+    return work(graph, codecs)
 
 
 def point_to_bytes(point: ProcessPoint, codecs: Mapping[str, PointCodec] = _NO_CODECS) -> bytes:
     """One process point as bytes; errors as for `serialize_graph`."""
-    from dflow_core.graph import serde
+    from dflow_core.graph.serde import point_to_bytes as work
 
-    return serde.point_to_bytes(point, codecs)
+    return work(point, codecs)
 
 
 def point_from_bytes(data: bytes, codecs: Mapping[str, PointCodec] = _NO_CODECS) -> ProcessPoint:
@@ -88,6 +88,6 @@ def point_from_bytes(data: bytes, codecs: Mapping[str, PointCodec] = _NO_CODECS)
         ModelFormatError: the bytes are no process point.
         PluginError: nobody registered its kind.
     """
-    from dflow_core.graph import serde
+    from dflow_core.graph.serde import point_from_bytes as work
 
-    return serde.point_from_bytes(data, codecs)
+    return work(data, codecs)

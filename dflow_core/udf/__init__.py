@@ -1,6 +1,6 @@
 """User functions inside an executor: packaging, calling, and the low-level contexts."""
 
-from dflow_core.udf.fingerprint import fingerprint
+from dflow_core.udf.code_hash import fingerprint
 from dflow_core.udf.importable import is_importable
 from dflow_core.udf.meta import MetaParams, MetaRunContext
 from dflow_core.udf.packaging import MethodSpec, PythonFunc, pack, unpack
