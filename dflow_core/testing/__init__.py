@@ -1,15 +1,11 @@
-"""Tools for people who write plugins: harnesses, fakes, contract suites, pytest fixtures.
+"""Tools for people who write plugins, each in a module of its own so that none costs what it does not need.
 
-    FuncHarness       drives a FlowFunc without a process, with a clock that moves when told to
-    EngineContract    what every engine must do, as a pytest class to subclass
-    transport_contract (module)  the same for transports
-    FakeEngine, FakePoint, fake_registry   an engine whose models are Python functions
-    fixtures (module)  pytest fixtures, `clean_machine` above all; `pytest_plugins = ["dflow_core.testing.fixtures"]`
+    func_harness        FuncHarness drives a FlowFunc without a process, with a clock that moves when told to
+    clock               FakeClock
+    engine_contract     EngineContract: what every engine must do, as a pytest class to subclass
+    transport_contract  the same for transports
+    fakes               a plugin with an engine whose models are Python functions
+    machine, fixtures   what a test left behind; the pytest fixture `clean_machine`
 
-Nothing here imports pytest until a suite or the fixtures are used.
+This module imports none of them: pytest loads `fixtures` in every run where dflow is installed.
 """
-
-from dflow_core.testing.clock import FakeClock
-from dflow_core.testing.func_harness import FuncHarness, Sent
-
-__all__ = ["FakeClock", "FuncHarness", "Sent"]

@@ -22,7 +22,6 @@ from dflow_core.graph import (
 from dflow_core.plugins import PluginRegistry, load_plugins, loading
 from dflow_core.types import FuncSpec
 
-
 INSTALLED = {source.report for source in loading._discover()}
 
 

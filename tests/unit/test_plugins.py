@@ -15,7 +15,6 @@ from dflow_core.graph import ProcessPoint
 from dflow_core.plugins import PluginRegistry, PluginReport, load_plugins, loading
 from dflow_core.spi import SPI_VERSION, Engine, EngineEntry, Transport, TransportEntry, UdfEntry, WorkerLoader, hookimpl
 
-
 INSTALLED = {source.report for source in loading._discover()}
 
 

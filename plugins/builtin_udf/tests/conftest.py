@@ -8,7 +8,7 @@ from typing import TypeAlias
 import pytest
 
 from dflow_builtin_udf import plugin
-from dflow_core.testing import FuncHarness
+from dflow_core.testing.func_harness import FuncHarness
 
 MakeHarness: TypeAlias = Callable[..., FuncHarness]
 

@@ -9,7 +9,7 @@ import pytest
 
 from dflow_core.errors import OptionError, UsageError
 from dflow_core.message import DataFlag, Flag
-from dflow_core.testing import FuncHarness, Sent
+from dflow_core.testing.func_harness import FuncHarness, Sent
 
 MakeHarness = Callable[..., FuncHarness]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dflow_builtin_udf import plugin
 from dflow_core.message import HeapBlock, encode
-from dflow_core.testing import FuncHarness, Sent
+from dflow_core.testing.func_harness import FuncHarness, Sent
 
 ENTRIES = {entry.name: entry for entry in plugin.dflow_register_udfs()}
 quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -9,7 +9,7 @@ import pytest
 
 from dflow_core.errors import OptionError
 from dflow_core.message import Flag
-from dflow_core.testing import FuncHarness, Sent
+from dflow_core.testing.func_harness import FuncHarness, Sent
 
 MakeHarness = Callable[..., FuncHarness]
 EOS, SEG = Flag.EOS, Flag.SEG
