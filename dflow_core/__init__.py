@@ -1,1 +1,119 @@
+"""dflow: graphs of models and functions, a process per node, zero-copy queues between them.
+
+    import dflow_core as df
+
+    @df.pyflow
+    def double(x):
+        return x * 2
+
+    x = df.FlowData("x")
+    with df.FlowGraph([double.fnode()(x)]) as graph:
+        print(graph(21))
+
+Layers, highest first (imports run downwards only): cli, frontend, testing / session, builtin /
+compiler | deploy | executor | udf / plugins / spi / graph | model / message / types, options / errors.
+"""
+
+from dflow_core.errors import (
+    AlignmentError,
+    ClosedError,
+    CompileError,
+    DeployError,
+    DflowError,
+    DroppedError,
+    Fault,
+    GraphError,
+    InstanceLostError,
+    ModelFormatError,
+    NodeError,
+    OptionError,
+    PackagingError,
+    PeerGoneError,
+    PluginError,
+    PoolExhaustedError,
+    QueueFullError,
+    RunError,
+    StartupError,
+    TensorError,
+    UsageError,
+    WaitTimeoutError,
+)
+from dflow_core.frontend import (
+    FlowGraph,
+    alloc_tensor,
+    builtin_node,
+    finalize,
+    init,
+    init_wrapper,
+    method,
+    proc_wrapper,
+    pyflow,
+)
+from dflow_core.graph import (
+    CountBatch,
+    FlowData,
+    FlowGraphProcessPoint,
+    FlowNode,
+    FlowOutput,
+    Framework,
+    FuncProcessPoint,
+    GraphProcessPoint,
+    ModelProcessPoint,
+    TimeBatch,
+    name_scope,
+)
+from dflow_core.message import FeedInfo, Flag
+from dflow_core.types import DataType, Tensor, TensorSpec
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "AlignmentError",
+    "ClosedError",
+    "CompileError",
+    "CountBatch",
+    "DataType",
+    "DeployError",
+    "DflowError",
+    "DroppedError",
+    "Fault",
+    "FeedInfo",
+    "Flag",
+    "FlowData",
+    "FlowGraph",
+    "FlowGraphProcessPoint",
+    "FlowNode",
+    "FlowOutput",
+    "Framework",
+    "FuncProcessPoint",
+    "GraphError",
+    "GraphProcessPoint",
+    "InstanceLostError",
+    "ModelFormatError",
+    "ModelProcessPoint",
+    "NodeError",
+    "OptionError",
+    "PackagingError",
+    "PeerGoneError",
+    "PluginError",
+    "PoolExhaustedError",
+    "QueueFullError",
+    "RunError",
+    "StartupError",
+    "Tensor",
+    "TensorError",
+    "TensorSpec",
+    "TimeBatch",
+    "UsageError",
+    "WaitTimeoutError",
+    "__version__",
+    "alloc_tensor",
+    "builtin_node",
+    "finalize",
+    "init",
+    "init_wrapper",
+    "method",
+    "name_scope",
+    "proc_wrapper",
+    "pyflow",
+]

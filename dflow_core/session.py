@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 
 from dflow_core import builtin
@@ -17,7 +17,7 @@ from dflow_core.errors import ClosedError, Fault
 from dflow_core.executor import Backend, GraphClient, InlineBackend, QueueBackend
 from dflow_core.graph import FlowGraph
 from dflow_core.message import Block
-from dflow_core.model import DeployPlan, FlowModel
+from dflow_core.model import DeployPlan, FlowModel, UdfModel
 from dflow_core.options import Options, Value, as_texts, from_texts, normalize, resolve
 from dflow_core.plugins import PluginRegistry, load_plugins
 from dflow_core.spi import Deployer, Deployment
@@ -33,17 +33,19 @@ class RunningGraph:
         backend: What moves its messages.
         deployment: Its processes; None inline.
         report: How it was compiled.
+        on_close: Called once when it is closed.
     """
 
     def __init__(
         self, model: FlowModel, options: Options, backend: Backend, deployment: Deployment | None,
-        report: BuildReport | None,
+        report: BuildReport | None, on_close: Callable[[RunningGraph], None],
     ) -> None:
         self.model = model
         self.deployment = deployment
         self.report = report
         self._options = options
         self._backend = backend
+        self._on_close = on_close
         relation = model.relation
         self.client = GraphClient(
             model.name, relation.input_names, relation.output_names, backend, options.max_unfetched
@@ -60,6 +62,7 @@ class RunningGraph:
                 self.model.submodels[name].inputs[port]
                 for name, port in readers
                 if port < len(self.model.submodels[name].inputs)
+                and not isinstance(self.model.submodels[name], UdfModel)
             ]
             specs.append(found)
         return specs
@@ -92,6 +95,7 @@ class RunningGraph:
 
     def close(self) -> None:
         """End it. Idempotent."""
+        self._on_close(self)
         self.client.close()
 
 
@@ -190,22 +194,19 @@ class DFlowSession:
         model, report = (graph, None) if isinstance(graph, FlowModel) else self.build(graph)
         options = self._options_of(model)
         if mode == "inline":
-            running = RunningGraph(model, options, self._inline(model), None, report)
+            running = RunningGraph(model, options, self._inline(model), None, report, self._forget)
         else:
             deployment = self.deploy(model, self.plan(model))
             try:
-                running = RunningGraph(model, options, QueueBackend(deployment), deployment, report)
+                running = RunningGraph(
+                    model, options, QueueBackend(deployment), deployment, report, self._forget
+                )
             except BaseException:
                 deployment.close()
                 raise
         with self._lock:
             self._running.append(running)
         return running
-
-    def forget(self, running: RunningGraph) -> None:
-        """A graph that was closed by its owner."""
-        with self._lock, contextlib.suppress(ValueError):
-            self._running.remove(running)
 
     def close(self) -> None:
         """End every graph of the session, and what its deployers share. Idempotent."""
@@ -217,6 +218,10 @@ class DFlowSession:
             graph.close()
         for deployer in deployers.values():
             deployer.close()
+
+    def _forget(self, running: RunningGraph) -> None:
+        with self._lock, contextlib.suppress(ValueError):
+            self._running.remove(running)
 
     def _options_of(self, model: FlowModel) -> Options:
         """Options in force for a compiled graph: what it was compiled with, and what this session says."""

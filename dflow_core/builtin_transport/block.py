@@ -19,6 +19,10 @@ class InprocBlock(Block):
         self._buffer = cell.buffer
         self._cell: Cell | None = cell
 
+    def belongs_to(self, owner: Owner) -> bool:
+        """Whether it is a reference of that member."""
+        return self._owner is owner
+
     @property
     def nbytes(self) -> int:
         return self._size

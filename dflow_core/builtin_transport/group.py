@@ -134,6 +134,9 @@ class _InprocGroup(MemoryGroup):
             cell = region.alloc(size, self.owner, timeout)
         return InprocBlock(region, cell, self.owner)
 
+    def owns(self, block: Block) -> bool:
+        return isinstance(block, InprocBlock) and block.belongs_to(self.owner)
+
     def create_queue(self, name: str, depth: int, overflow: Overflow = Overflow.BLOCK) -> Queue:
         region = self.region()
         if not self._is_owner:

@@ -17,6 +17,10 @@ class Backend(abc.ABC):
         """A block to write a message into."""
 
     @abc.abstractmethod
+    def owns(self, block: Block) -> bool:
+        """Whether a block is of this graph, so that it can be fed as it is."""
+
+    @abc.abstractmethod
     def has_room(self, inputs: Sequence[int]) -> bool:
         """Whether a message can be fed to each of these inputs at once."""
 

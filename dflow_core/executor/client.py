@@ -19,7 +19,7 @@ from dflow_core.errors import (
 )
 from dflow_core.executor.backend import Backend
 from dflow_core.executor.transactions import Channel, Counters, Outcome, TransactionTable
-from dflow_core.message import DataFlag, FeedInfo, FlowMsg, MsgInfo, encode, root_token
+from dflow_core.message import DataFlag, FeedInfo, FlowMsg, MsgInfo, encode, root_token, seal
 
 _SLICE = 0.1
 
@@ -179,7 +179,9 @@ class GraphClient:
         head = MsgInfo(
             start_time=info.start_time, end_time=info.end_time, flags=info.flow_flags, user_data=info.user_data
         )
-        return encode(value, head, self._backend.alloc)
+        msg = encode(value, head, self._backend.alloc)
+        assert msg.block is not None
+        return msg if self._backend.owns(msg.block) else seal(msg, self._backend.alloc)
 
     def _rest_of(self, channel: Channel, trans_id: int, deadline: float | None) -> list[Outcome]:
         results: list[Outcome] = []

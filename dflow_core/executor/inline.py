@@ -61,6 +61,9 @@ class InlineBackend(Backend):
     def alloc(self, size: int) -> Block:
         return HeapBlock(size)
 
+    def owns(self, block: Block) -> bool:
+        return isinstance(block, HeapBlock)
+
     def has_room(self, inputs: Sequence[int]) -> bool:
         return True
 

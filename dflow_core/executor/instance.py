@@ -168,7 +168,7 @@ class InstanceRunner:
         routes = self._plan.outputs[output]
         if not routes:
             return
-        if msg.block is None:
+        if msg.block is None or not self._group.owns(msg.block):
             msg = seal(msg, self._alloc)
         block = msg.block
         assert block is not None

@@ -40,6 +40,9 @@ class QueueBackend(Backend):
                     raise
         raise AssertionError("unreachable")
 
+    def owns(self, block: Block) -> bool:
+        return self._group.owns(block)
+
     def has_room(self, inputs: Sequence[int]) -> bool:
         return all(queue.level() < queue.depth for queue in self._feed_queues(inputs))
 

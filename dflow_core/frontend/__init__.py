@@ -1,7 +1,8 @@
 """The face users see: decorators, the runnable FlowGraph, and the default session."""
 
-from dflow_core.frontend.decorators import builtin_node, init_wrapper, method, proc_wrapper, pyflow
+from dflow_core.frontend.decorators import builtin_node, method, pyflow
 from dflow_core.frontend.default_session import alloc_tensor, finalize, init
+from dflow_core.frontend.flow_class import init_wrapper, proc_wrapper
 from dflow_core.frontend.flow_graph import FlowGraph
 
 __all__ = [

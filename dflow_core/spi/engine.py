@@ -65,7 +65,10 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def cache_key(self, point: ProcessPoint, context: CompileContext) -> bytes:
-        """Bytes that differ whenever `compile` would give another result: content of files, options, versions."""
+        """Bytes that differ whenever `compile` would give another result: content of files, options, versions.
+
+        The node's name need not be among them. Empty bytes say that compiling costs less than keeping the result.
+        """
 
     @abc.abstractmethod
     def compile(self, point: ProcessPoint, context: CompileContext) -> PneModel:

@@ -191,6 +191,10 @@ class MemoryGroup(abc.ABC):
         """
 
     @abc.abstractmethod
+    def owns(self, block: Block) -> bool:
+        """Whether a block is this member's to put into a queue of this group."""
+
+    @abc.abstractmethod
     def create_queue(self, name: str, depth: int, overflow: Overflow = Overflow.BLOCK) -> Queue:
         """Make a queue (owner only); `name` is any text up to 255 bytes of UTF-8, unique in the group."""
 

@@ -7,14 +7,14 @@ import os
 import struct
 
 from dflow_core.errors import PoolExhaustedError, UsageError
-from dflow_core.message import HEAD_SIZE
+from dflow_core.message import HEAD_SIZE, Block
 from dflow_core.spi.transport import GroupHandle, GroupStats, Holder, LostMessage, MemoryGroup, Overflow, QueueStats
 
 from dflow_transport_shm import bindings as native
 from dflow_transport_shm.bindings import alloc
 from dflow_transport_shm.block import Membership, ShmBlock, new_block
 from dflow_transport_shm.queue import ShmDoorbell, ShmQueue
-from dflow_transport_shm.waiting import Deadline, first_slice
+from dflow_transport_shm.waiting import SLICE, Deadline, first_slice
 
 SCHEME = "shm"
 TOKEN = struct.Struct("<Q")
@@ -40,13 +40,16 @@ class ShmGroup(MemoryGroup):
         self._queues: dict[str, ShmQueue] = {}
 
     def alloc(self, size: int, timeout: float | None = 0.0) -> ShmBlock:
-        key = alloc(self._handle, size, first_slice(timeout) if timeout != 0 else 0)
+        key = alloc(self._handle, size, 0 if timeout == 0 else SLICE if timeout is None else first_slice(timeout))
         if key < 0:
             key = self._alloc_again(size, timeout, key)
         block = new_block(ShmBlock)
         block.member = self._member
         block.key = key
         return block
+
+    def owns(self, block: Block) -> bool:
+        return type(block) is ShmBlock and block.member is self._member
 
     def _alloc_again(self, size: int, timeout: float | None, key: int) -> int:
         deadline = Deadline(timeout)
