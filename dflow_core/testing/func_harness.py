@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Literal
+
+import numpy as np
 
 from dflow_core.executor import NodeRunner
 from dflow_core.message import (
@@ -24,9 +27,11 @@ from dflow_core.message import (
 from dflow_core.model import UdfModel
 from dflow_core.spi import FlowFunc, FuncParams, UdfEntry
 from dflow_core.testing.clock import FakeClock
-from dflow_core.types import FuncSpec
+from dflow_core.types import Array, FuncSpec
 
 Kind = Literal["data", "null", "skip", "end", "error"]
+
+_NO_ATTRS: Mapping[str, object] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,13 @@ class Sent:
     def value(self) -> object:
         """The value it carries, or None."""
         return decode(self.msg)
+
+    @property
+    def array(self) -> Array:
+        """The array it carries."""
+        value = self.value
+        assert isinstance(value, np.ndarray), f"no array: {type(value).__name__}"
+        return value
 
     @property
     def info(self) -> MsgInfo:
@@ -111,15 +123,16 @@ class FuncHarness:
 
     @classmethod
     def of(
-        cls, entry: UdfEntry, inputs: int = 1, outputs: int = 1, clock: FakeClock | None = None, **attrs: object
+        cls, entry: UdfEntry, attrs: Mapping[str, object] = _NO_ATTRS, inputs: int = 1, outputs: int = 1,
+        clock: FakeClock | None = None,
     ) -> FuncHarness:
         """A harness around a registered UDF.
 
         Args:
             entry: The UDF.
+            attrs: Its init parameters.
             inputs, outputs: Ports of its node.
             clock: Its clock.
-            attrs: Its init parameters.
         """
         params = FuncParams(entry.name, input_num=inputs, output_num=outputs, attrs=attrs)
         return cls(

@@ -52,7 +52,7 @@ def func() -> FuncProcessPoint:
     return point
 
 
-POINTS = {
+POINTS: dict[str, ProcessPoint] = {
     "graph": GraphProcessPoint(Framework.ONNX, "model.onnx", {"a": "b"}, name="m", precision="bf16"),
     "func": func(),
     "flow_graph": FlowGraphProcessPoint(nested(), name="n"),
@@ -77,7 +77,7 @@ def test_core_point_survives_bytes(registry: PluginRegistry, kind: str) -> None:
 
 
 def test_every_core_kind_is_registered(registry: PluginRegistry) -> None:
-    assert set(registry.point_kinds) == {cls.kind for cls in map(type, POINTS.values())}
+    assert set(registry.point_kinds) == {point.kind for point in POINTS.values()}
     assert all(issubclass(entry.cls(), ProcessPoint) for entry in registry.point_kinds.values())
 
 

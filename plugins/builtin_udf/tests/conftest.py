@@ -17,7 +17,7 @@ ENTRIES = {entry.name: entry for entry in plugin.dflow_register_udfs()}
 
 def _make(name: str) -> MakeHarness:
     def make(inputs: int = 1, outputs: int | None = None, **params: object) -> FuncHarness:
-        return FuncHarness.of(ENTRIES[name], inputs, inputs if outputs is None else outputs, **params)
+        return FuncHarness.of(ENTRIES[name], params, inputs, inputs if outputs is None else outputs)
 
     return make
 

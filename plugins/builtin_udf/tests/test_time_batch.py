@@ -101,7 +101,7 @@ def test_batch_dim_says_how_messages_are_joined(time_batch: MakeHarness, dim: in
     feed(h, 0, 4, value=a)
     (sent,) = feed(h, 4, 10, value=b)
     expected = np.stack([a, b]) if dim < 0 else np.concatenate([a, b], dim)
-    np.testing.assert_array_equal(sent.value, expected)
+    assert np.array_equal(sent.array, expected)
 
 
 def test_joined_messages_may_differ_in_that_dimension_only(time_batch: MakeHarness) -> None:
@@ -111,7 +111,7 @@ def test_joined_messages_may_differ_in_that_dimension_only(time_batch: MakeHarne
     (error,) = feed(h, 4, 6, value=np.ones((3, 1)))
     assert "double[3, 1]" in error.error.message and "double[2, 3]" in error.error.message
     (sent,) = feed(h, 6, 10, value=np.ones((2, 5)))
-    assert isinstance(sent.value, np.ndarray) and sent.value.shape == (2, 9)
+    assert sent.array.shape == (2, 9)
     assert [m.rows for m in sent.members] == [3, 1, 5]
     h.check()
 
@@ -172,7 +172,7 @@ def test_several_inputs_make_several_batches(time_batch: MakeHarness) -> None:
     for start, end, rows in ((0, 4, 1), (4, 10, 2)):
         h.feed(np.ones((rows, 2)), np.ones(rows, np.int8), start_time=start, end_time=end)
     first, second = h.sent
-    assert [np.shape(s.value) for s in (first, second)] == [(3, 2), (3,)]  # type: ignore[arg-type]
+    assert [s.array.shape for s in (first, second)] == [(3, 2), (3,)]
     assert [m.rows for m in first.members] == [m.rows for m in second.members] == [1, 2]
     h.check()
 
@@ -266,6 +266,6 @@ def test_batches_joined_along_their_rows_keep_their_members(count_batch: MakeHar
     for sent in inner.data():
         outer.feed_messages(sent.msg)
     (sent,) = outer.stop()
-    assert np.asarray(sent.value).tolist() == [0, 1, 2, 3]
+    assert sent.array.tolist() == [0, 1, 2, 3]
     assert [(m.info.trans_id, m.rows) for m in sent.members] == [(1, 1), (2, 1), (3, 1), (4, 1)]
     outer.check()

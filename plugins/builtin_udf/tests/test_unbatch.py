@@ -78,7 +78,7 @@ def test_joined_rows_come_apart_by_their_number(time_batch: MakeHarness, unbatch
         source.feed(np.full((2, rows), i), start_time=i, end_time=i)
     source.feed(None, flags=Flag.EOS)
     through(source, sink)
-    assert [np.shape(s.value) for s in sink.data()] == [(2, 1), (2, 3), (2, 2)]  # type: ignore[arg-type]
+    assert [s.array.shape for s in sink.data()] == [(2, 1), (2, 3), (2, 2)]
     assert [(s.kind, s.info.trans_id) for s in sink.sent][-1] == ("null", 4)
     assert sink.sent[-1].info.flags == Flag.EOS
     sink.check()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from dflow_core import builtin
@@ -17,15 +19,17 @@ from dflow_core.testing.engine_contract import EngineCase, EngineContract
 from dflow_core.testing.fakes import FakeEngine, FakePoint, FakeWorker
 from dflow_core.types import Array, DataType, TensorSpec
 
+Floats: TypeAlias = npt.NDArray[np.float32]
+
 VECTOR = TensorSpec(DataType.FLOAT, (-1,), "x")
 SCALAR = TensorSpec(DataType.DOUBLE, (), "total")
 
 
-def double(x: Array) -> Sequence[Array]:
+def double(x: Floats) -> Sequence[Array]:
     return [x + x]
 
 
-def sums(x: Array, y: Array) -> Sequence[Array]:
+def sums(x: Floats, y: Floats) -> Sequence[Array]:
     return [x + y, np.asarray(float(x.sum()))]
 
 

@@ -66,7 +66,7 @@ class Spinning(Late):
 def test_value_goes_through_and_keeps_its_head() -> None:
     h = FuncHarness(Scale(), FuncParams("f", attrs={"factor": 3}))
     (sent,) = h.feed(np.arange(3), user_data=b"u", start_time=4)
-    assert isinstance(sent.value, np.ndarray) and sent.value.tolist() == [0, 3, 6]
+    assert sent.array.tolist() == [0, 3, 6]
     assert (sent.kind, sent.output, sent.info.trans_id, sent.info.start_time) == ("data", 0, 1, 4)
     assert h.data() == [sent]
     h.check()
@@ -133,7 +133,7 @@ def test_members_of_a_batch_count_as_fed() -> None:
 
 
 def test_registered_udf_is_made_with_its_parameters() -> None:
-    h = FuncHarness.of(UdfEntry("scale", Scale), factor=10)
+    h = FuncHarness.of(UdfEntry("scale", Scale), {"factor": 10})
     assert h.feed(np.int64(2))[0].value == 20
     h.stop()
     h.close()
