@@ -20,33 +20,46 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from channels import CONTEXT, LINES, OURS, Line
+from channels import CONTEXT, LINES, OURS, End, Line
 
 SIZES = (64, 4096, 150_528, 6_220_800)
 HOPS = {"hop": 1, "pipeline": 3}
 DEPTH = 8
-LAST = 1
+GO_ON, START_CLOCK, LAST = 0, 1, 2
 LIMIT = 30
+WARM = 0.25
 
 
-def source(line: Line, secs: float) -> None:
-    """Send for `secs`, then one message whose first byte says it is the last."""
+def source(line: Line, warm: float, secs: float) -> None:
+    """Send for `warm` seconds so that all memory is in use, then for `secs`; the first byte says what begins or ends."""
     end = line.end(0)
-    stop, count = time.perf_counter() + secs, 0
+    count = send_for(end, warm, 0)
+    count = send(end, START_CLOCK, count)
+    count = send_for(end, secs, count)
+    send(end, LAST, count)
+    end.finish()
+
+
+def send(end: End, mark: int, count: int) -> int:
+    """One message; returns the number of the next."""
+    array = end.loan()
+    array[0] = mark
+    array[-1] = count & 127
+    end.send()
+    return count + 1
+
+
+def send_for(end: End, secs: float, count: int) -> int:
+    """Messages for so many seconds, written out as a loop since a call would count as cost of the channel."""
+    stop = time.perf_counter() + secs
     while True:
         array = end.loan()
-        array[0] = 0
+        array[0] = GO_ON
         array[-1] = count & 127
         end.send()
         count += 1
         if not count & 15 and time.perf_counter() > stop:
-            break
-    array = end.loan()
-    array[0] = LAST
-    array[-1] = count & 127
-    end.send()
-    del array
-    end.finish()
+            return count
 
 
 def stage(line: Line, k: int) -> None:
@@ -64,20 +77,20 @@ def sink(line: Line, k: int, report) -> None:  # type: ignore[no-untyped-def]
     """Count, check, report the rate."""
     end = line.end(k)
     report.send("ready")
-    start, count = 0.0, 0
+    start, first, count = 0.0, 0, 0
     while True:
         array = end.recv()
+        mark = array[0]
         if array[-1] != count & 127:
             raise SystemExit(f"message {count} is missing")
-        last = array[0] == LAST
         del array
         end.release()
         count += 1
-        if last:
-            break
-        if count == 1:
-            start = time.perf_counter()
-    report.send((count - 1) / (time.perf_counter() - start))
+        if mark:
+            if mark == LAST:
+                break
+            start, first = time.perf_counter(), count
+    report.send((count - first) / (time.perf_counter() - start))
     end.finish()
 
 
@@ -87,7 +100,7 @@ def measure(name: str, hops: int, size: int, secs: float, spin_us: int) -> float
     receiver, sender = CONTEXT.Pipe(False)
     processes = [CONTEXT.Process(target=sink, args=(line, hops, sender))]
     processes += [CONTEXT.Process(target=stage, args=(line, k)) for k in range(hops - 1, 0, -1)]
-    processes += [CONTEXT.Process(target=source, args=(line, secs))]
+    processes += [CONTEXT.Process(target=source, args=(line, WARM, secs))]
     for process in processes:
         process.start()
         if process is processes[0] and not receiver.poll(LIMIT):

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from dflow_core.spi.transport import Transport
 
+from dflow_core.spi.transport import Transport
 from dflow_transport_shm import ShmTransport
 
 

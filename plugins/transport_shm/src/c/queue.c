@@ -175,13 +175,14 @@ static int64_t move(struct dshm *h, uint32_t queue, int64_t key, int put, int64_
     return result;
 }
 
+/* No enter: the block that the caller holds keeps the mapping, until it is in the queue. */
 int dshm_put(struct dshm *h, uint32_t queue, int64_t key, int64_t wait_ns) {
-    int rc = dshm_enter(h);
-    if (rc) return rc;
-    if (key < 0 || ((uint32_t)key & KEY_MASK) >= h->hd->max_blocks) rc = DSHM_E_BADREF;
-    else rc = (int)move(h, queue, key, 1, wait_ns);
+    if (is_forked(h)) return DSHM_E_FORKED;
+    if (key < 0) return DSHM_E_BADREF;
+    if (atomic_load(&h->closed)) return DSHM_E_GROUP_CLOSED;
+    if (((uint32_t)key & KEY_MASK) >= h->hd->max_blocks) return DSHM_E_BADREF;
+    int rc = (int)move(h, queue, key, 1, wait_ns);
     if (rc == DSHM_OK) dshm_leave(h); /* what the block had counted */
-    dshm_leave(h);
     return rc;
 }
 

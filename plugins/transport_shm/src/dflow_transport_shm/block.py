@@ -6,9 +6,9 @@ from typing import NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
 from dflow_core.errors import UsageError
 from dflow_core.message import Block, Bytes
-
 from dflow_transport_shm.bindings import Handle, block_info, fail, release, retain
 
 # What numpy needs to lay an array over a block: once to read, once to write.
@@ -22,22 +22,6 @@ def _interface(address: int, size: int, readonly: bool) -> dict[str, object]:
     return {"shape": (size,), "typestr": "|u1", "data": (address, readonly), "version": 3}
 
 
-class Views(dict[int, View]):
-    """Views by block key. A key stands for one address and size for ever, so they are kept."""
-
-    def __init__(self, handle: Handle) -> None:
-        super().__init__()
-        self._handle = handle
-
-    def __missing__(self, key: int) -> View:
-        address, size = block_info(self._handle, key)
-        if len(self) >= _MOST_VIEWS:
-            self.clear()
-        view = (_interface(address, size, True), _interface(address, size, False))
-        self[key] = view
-        return view
-
-
 class Membership:
     """What blocks and queues of one member share.
 
@@ -49,7 +33,17 @@ class Membership:
 
     def __init__(self, handle: Handle) -> None:
         self.handle = handle
-        self.views = Views(handle)
+        # A key stands for one address and size for ever, so what was computed for it stays true.
+        self.views: dict[int, View] = {}
+
+    def view(self, key: int) -> View:
+        """How to lay arrays over a block of this member."""
+        address, size = block_info(self.handle, key)
+        if len(self.views) >= _MOST_VIEWS:
+            self.views.clear()
+        view = (_interface(address, size, True), _interface(address, size, False))
+        self.views[key] = view
+        return view
 
 
 class ShmBlock(Block):
@@ -71,10 +65,13 @@ class ShmBlock(Block):
         return block_info(self.member.handle, self.key)[1]
 
     def array(self, *, writable: bool = False) -> Bytes:
-        if self.key < 0:
-            _fail_gone()
+        try:
+            view = self.member.views[self.key]
+        except KeyError:
+            if self.key < 0:
+                _fail_gone()
+            view = self.member.view(self.key)
         # numpy reads the attribute of this very object, which so becomes the last base of the array.
-        view = self.member.views[self.key]
         self.__array_interface__: dict[str, object] = view[1] if writable else view[0]
         return np.asarray(self)
 

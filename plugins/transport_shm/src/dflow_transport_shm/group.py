@@ -9,7 +9,6 @@ import struct
 from dflow_core.errors import PoolExhaustedError, UsageError
 from dflow_core.message import HEAD_SIZE, Block
 from dflow_core.spi.transport import GroupHandle, GroupStats, Holder, LostMessage, MemoryGroup, Overflow, QueueStats
-
 from dflow_transport_shm import bindings as native
 from dflow_transport_shm.bindings import alloc
 from dflow_transport_shm.block import Membership, ShmBlock, new_block

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dflow_core.errors import ClosedError, QueueFullError, UsageError
 from dflow_core.message import Block
 from dflow_core.spi.transport import Doorbell, Queue
-
 from dflow_transport_shm.bindings import (
     E_CLOSED,
     E_TIMEOUT,

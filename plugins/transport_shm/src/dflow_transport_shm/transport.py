@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from dflow_core.errors import UsageError
 from dflow_core.spi.transport import GroupConfig, GroupHandle, Transport
-
 from dflow_transport_shm import bindings as native
 from dflow_transport_shm.group import SCHEME, TOKEN, ShmGroup
 from dflow_transport_shm.limits import default_memory_limit

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NewType, NoReturn
 
 from dflow_core.errors import ClosedError, DeployError, PeerGoneError, UsageError
-
 from dflow_transport_shm._native import ffi, lib
 
 Handle = NewType("Handle", object)
