@@ -61,7 +61,8 @@ class FlowModelBuilder:
         result = self.prepare(graph)
         version = _dflow_version()
         compiler = NodeCompiler(self._registry, self._session, self._cache, version)
-        models, reports = compiler.compile(result.graph.nodes, graph.name)
+        options = resolve(self._session, graph.options)
+        models, reports = compiler.compile(result.graph.nodes, options.graph_key or graph.name)
         engines = {node.engine: self._registry.engine(node.engine).version for node in result.graph.nodes}
         changes = list(result.changed)
         model = FlowModel(
@@ -69,7 +70,7 @@ class FlowModelBuilder:
             {model.name: model for model in models},
             build_relation(result.graph),
             self._saved(graph, changes),
-            as_texts(resolve(self._session, graph.options)),
+            as_texts(options),
             {"dflow": version, "spi": str(SPI_VERSION)} | {f"engine {name}": v for name, v in sorted(engines.items())},
         )
         return model, BuildReport(tuple(reports), tuple(changes), time.monotonic() - began)

@@ -18,7 +18,7 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dflow_core.errors import ModelFormatError
@@ -30,7 +30,7 @@ _MAGIC = b"\x89DFCE\r\n\x1a"
 _VERSION = 1
 _HEAD = struct.Struct("<8sIIQ32s32s")
 _HEAD_SIZE = 128
-_MAX_LABEL = 1 << 16
+_MAX_LABEL = 1 << 20
 _SUFFIX = ".model"
 _LEFTOVER_AGE = 3600.0
 
@@ -52,6 +52,14 @@ class CacheEntry:
     label: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a cache holds under a key: a model, and what its engine found worth telling when it was compiled."""
+
+    model: PneModel
+    notes: tuple[str, ...] = ()
+
+
 class CompileCache:
     """Compiled models in a folder. Any number of threads and processes may use it at once.
 
@@ -65,8 +73,8 @@ class CompileCache:
         self._said = False
         self._writable = True
 
-    def load(self, key: bytes) -> PneModel | None:
-        """The model kept under a key, or None if there is none or it is broken; broken ones are deleted."""
+    def load(self, key: bytes) -> Kept | None:
+        """What is kept under a key, or None if there is none or it is broken; broken ones are deleted."""
         path = self._path(key)
         try:
             with open(path, "rb") as file:
@@ -77,8 +85,8 @@ class CompileCache:
             self._say_once("read", error)
             return None
         try:
-            _, packed = _unpack(data, key)
-            model = unpack_submodel(packed)
+            text, packed = _unpack(data, key)
+            kept = Kept(unpack_submodel(packed), _notes_in(text))
         except ModelFormatError as error:
             logger.warning("%s: broken entry of the compile cache, deleted: %s", path, error.message)
             with contextlib.suppress(OSError):
@@ -86,15 +94,16 @@ class CompileCache:
             return None
         with contextlib.suppress(OSError):
             os.utime(path)
-        return model
+        return kept
 
-    def store(self, key: bytes, model: PneModel, label: Mapping[str, str]) -> bool:
+    def store(self, key: bytes, model: PneModel, label: Mapping[str, str], notes: Sequence[str] = ()) -> bool:
         """Keep a model under a key.
 
         Args:
             key: Everything that went into it, as `entry_key` gives it.
             model: The model.
             label: What it is, for listings.
+            notes: What its engine found worth telling.
 
         Returns:
             Whether it was kept; after a failure nothing is tried any more.
@@ -104,7 +113,7 @@ class CompileCache:
         """
         if not self._writable:
             return False
-        text = json.dumps(dict(label), sort_keys=True).encode()[:_MAX_LABEL]
+        text = json.dumps({"label": dict(label), "notes": list(notes)}, sort_keys=True).encode()
         chunks = pack_submodel(model)
         digest = hashlib.sha256(text)
         for chunk in chunks:
@@ -216,7 +225,14 @@ def _label_of(path: str) -> dict[str, str]:
     try:
         with open(path, "rb") as file:
             label_size, _ = _sizes(file.read(_HEAD_SIZE))
-            found = json.loads(file.read(min(label_size, _MAX_LABEL)))
-    except (OSError, ValueError, ModelFormatError):
+            found = json.loads(file.read(min(label_size, _MAX_LABEL)))["label"]
+    except (OSError, ValueError, LookupError, TypeError, ModelFormatError):
         return {}
     return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+
+
+def _notes_in(text: bytes) -> tuple[str, ...]:
+    try:
+        return tuple(str(note) for note in json.loads(text)["notes"])
+    except (ValueError, LookupError, TypeError) as cause:
+        raise ModelFormatError("its label is broken") from cause

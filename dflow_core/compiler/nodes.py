@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from dflow_core.compiler.cache import CompileCache, entry_key
 from dflow_core.compiler.ir import IrNode
@@ -17,6 +17,9 @@ from dflow_core.plugins import PluginRegistry
 from dflow_core.spi import SPI_VERSION, CompileContext, Engine
 from dflow_core.types import DataType, FuncSpec, NodeOptions, TensorSpec
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
 S = TypeVar("S")
 T = TypeVar("T")
 _THREADS = 8
@@ -24,13 +27,14 @@ _THREADS = 8
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A node, the engine that compiles it, and the key of everything that goes into it (b"" if not asked for)."""
+    """A node, the engine that compiles it, the key of everything that goes into it, and whether the cache is used."""
 
     node: IrNode
     engine: Engine
     context: CompileContext
     notes: list[str]
     key: bytes = b""
+    cached: bool = False
 
 
 class NodeCompiler:
@@ -57,17 +61,20 @@ class NodeCompiler:
 
         Args:
             nodes: Nodes with engines.
-            graph: Name of the graph, for the cache's listing.
+            graph: What the graph is called in the cache's listing.
 
         Raises:
             CompileError: nodes that cannot be compiled; names each with its cause.
         """
+        from concurrent.futures import ThreadPoolExecutor
+
         jobs = [self._job(node) for node in nodes if node.compiled is None]
-        jobs = _in_parallel(self._with_key, jobs)
         first: dict[bytes, _Job] = {}
-        for job in jobs:
-            first.setdefault(job.key, job)
-        made = _in_parallel(lambda job: self._made(job, graph), list(first.values()))
+        with ThreadPoolExecutor(min(_THREADS, len(jobs) or 1), "dflow-compile") as pool:
+            jobs = _in_parallel(pool, self._with_key, jobs)
+            for job in jobs:
+                first.setdefault(job.key, job)
+            made = _in_parallel(pool, lambda job: self._made(job, graph), list(first.values()))
         results = dict(zip(first, made))
         keys = {job.node.name: job.key for job in jobs}
         models, reports = [], []
@@ -96,6 +103,7 @@ class NodeCompiler:
         content = _blaming(node, "read", lambda: job.engine.cache_key(node.point, job.context))
         key = entry_key({
             "content": content,
+            "own": b"" if content else node.name,
             "kind": node.point.kind,
             "engine": node.engine,
             "engine version": self._registry.engine(node.engine).version,
@@ -103,15 +111,16 @@ class NodeCompiler:
             "dflow": self._version,
             "ports": f"{len(node.inputs)} {len(node.outputs)}",
         })
-        return replace(job, key=key)
+        return replace(job, key=key, cached=bool(content) and self._cache is not None)
 
     def _made(self, job: _Job, graph: str) -> tuple[PneModel, NodeReport]:
-        node, cache = job.node, self._cache
+        node, cache = job.node, self._cache if job.cached else None
         began = time.monotonic()
         state: CacheState = "off" if cache is None else "miss"
-        model = cache.load(job.key) if cache is not None else None
-        if model is not None and model.engine == node.engine:
-            state = "hit"
+        kept = cache.load(job.key) if cache is not None else None
+        if kept is not None and kept.model.engine == node.engine:
+            state, model = "hit", kept.model
+            job.notes.extend(kept.notes)
         else:
             made = _blaming(node, "compile", lambda: job.engine.compile(node.point, job.context))
             finished(node, made)
@@ -119,7 +128,7 @@ class NodeCompiler:
             model = replace(made, name="", engine=node.engine, options=NodeOptions())
             if cache is not None:
                 label = {"graph": graph, "node": node.name, "engine": node.engine, "dflow": self._version}
-                cache.store(job.key, model, label)
+                cache.store(job.key, model, label, job.notes)
         return model, NodeReport(node.name, node.engine, state, time.monotonic() - began, tuple(job.notes))
 
 
@@ -159,19 +168,14 @@ def _blaming(node: IrNode, what: str, step: Callable[[], T]) -> T:
         raise CompileError(text, node=node.name) from cause
 
 
-def _in_parallel(work: Callable[[S], T], items: Sequence[S]) -> list[T]:
+def _in_parallel(pool: Executor, work: Callable[[S], T], items: Sequence[S]) -> list[T]:
     """Results for all items in order; when some fail, the others still run, and all errors are told."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    if not items:
-        return []
-    with ThreadPoolExecutor(min(_THREADS, len(items)), "dflow-compile") as pool:
-        futures = [pool.submit(work, item) for item in items]
-        try:
-            errors = [error for future in futures if (error := future.exception()) is not None]
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    futures = [pool.submit(work, item) for item in items]
+    try:
+        errors = [error for future in futures if (error := future.exception()) is not None]
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
     if not errors:
         return [future.result() for future in futures]
     if len(errors) == 1:

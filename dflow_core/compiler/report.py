@@ -15,8 +15,8 @@ class NodeReport:
     Args:
         node: Its full name.
         engine: Engine that compiled it.
-        cache: `hit` or `miss` of the compile cache; `off` where there is none; `shared` with another node of this
-            graph that is the same; `loaded` from a compiled file.
+        cache: `hit` or `miss` of the compile cache; `off` where there is none, or where the engine says that compiling
+            costs less; `shared` with another node of this graph that is the same; `loaded` from a compiled file.
         seconds: Time it took.
         notes: What the engine found worth telling, one sentence each.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from dflow_core.compiler.ir import IrGraph, IrNode
 from dflow_core.compiler.passes.base import Pass, PassResult
@@ -60,7 +60,7 @@ def _spliced(graph: IrGraph, node: IrNode, body: IrGraph) -> IrGraph:
     given = {output.endpoint: queue for output, queue in zip(body.outputs, node.queues) if queue != QueueSettings()}
     inner = [replace(_queued(item, given), engine=item.engine or node.engine) for item in body.nodes]
     if len(inner) == 1 and node.options != NodeOptions():
-        inner = [replace(inner[0], options=node.options)]
+        inner = [replace(inner[0], options=_merged(inner[0].options, node.options))]
     nodes = (*graph.nodes[:at], *inner, *graph.nodes[at + 1 :])
     names = {outside: output.endpoint for outside, output in zip(node.outputs, body.outputs)}
     return replace(graph, nodes=nodes).rewired(names)
@@ -69,6 +69,12 @@ def _spliced(graph: IrGraph, node: IrNode, body: IrGraph) -> IrGraph:
 def _queued(node: IrNode, given: dict[str, QueueSettings]) -> IrNode:
     """Queue settings of the node around it win."""
     return replace(node, queues=tuple(given.get(e, queue) for e, queue in zip(node.outputs, node.queues)))
+
+
+def _merged(inside: NodeOptions, outside: NodeOptions) -> NodeOptions:
+    """Options of the one node inside, with those the node around it sets."""
+    given = {f.name: getattr(outside, f.name) for f in fields(NodeOptions) if getattr(outside, f.name) != f.default}
+    return replace(inside, **given)
 
 
 def _check_options(graph: IrGraph, node: IrNode, body: IrGraph) -> None:

@@ -190,6 +190,28 @@ def test_nodes_compile_in_parallel(fakes, registry, model):
     assert fakes.compiled == ["a", "b", "c"]
 
 
+def test_an_interrupt_starts_no_further_node(fakes, registry, model):
+    x = FlowData("x")
+    graph = FlowGraph([model(f"n{i}", f"content {i}")(x) for i in range(40)])
+
+    def interrupt(_node: str) -> None:
+        raise KeyboardInterrupt
+
+    registry.engine("CPU").engine().before = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        FlowModelBuilder(registry).build(graph)
+    assert fakes.compiled == []
+
+
+def test_a_missing_library_is_said_to_be_missing(fakes, registry, model):
+    def lack(_node: str) -> None:
+        raise ImportError("No module named 'openvino'", name="openvino")
+
+    registry.engine("CPU").engine().before = lack
+    with pytest.raises(PluginError, match=r"node 'a': engine 'CPU' cannot compile it: No module named 'openvino'"):
+        FlowModelBuilder(registry).build(FlowGraph([model("a")(FlowData("x"))]))
+
+
 def test_equal_nodes_are_compiled_once(fakes, registry, model):
     x = FlowData("x")
     graph = FlowGraph([model("a").set_options(instances=2)(x), model("b")(x), model("c", "other")(x)])

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dflow_core.compiler import CompileCache, FlowModelBuilder
-from dflow_core.compiler.cache import entry_key
+from dflow_core.compiler.cache import Kept, entry_key
 from dflow_core.graph import CountBatch, FlowData, FlowGraph, FlowNode
 from dflow_core.model import GraphModel, UdfModel, pack_submodel
 
@@ -37,8 +37,31 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_what_is_stored_is_loaded(cache):
     assert cache.load(KEY) is None
     assert cache.store(KEY, MODEL, {"node": "n"})
-    assert cache.load(KEY) == MODEL
+    assert cache.load(KEY) == Kept(MODEL)
     assert cache.load(b"o" * 32) is None
+
+
+def test_notes_are_kept_with_the_model(cache):
+    cache.store(KEY, MODEL, {}, ["took the slow way", "é"])
+    assert cache.load(KEY) == Kept(MODEL, ("took the slow way", "é"))
+
+
+def test_a_hit_tells_what_the_engine_told_when_it_compiled(fakes, cache, model):
+    """`dflow plan` says which runtime a model got and why, also the second time."""
+    notes = []
+    for _ in range(2):
+        graph = FlowGraph([model("a", "this model")(FlowData("x"))])
+        _, report = FlowModelBuilder(fakes.registry(), {}, cache).build_and_report(graph)
+        notes.append((report.nodes[0].cache, report.nodes[0].notes))
+    assert notes == [("miss", ("this model was easy",)), ("hit", ("this model was easy",))]
+
+
+@pytest.mark.parametrize(("options", "label"), [({}, "g"), ({"graph_key": "mine"}, "mine")])
+def test_entries_name_the_graph_or_its_key(fakes, cache, model, options, label):
+    """BC-065: the option does what it says."""
+    graph = FlowGraph([model("a")(FlowData("x"))], options, "g")
+    FlowModelBuilder(fakes.registry(), {}, cache).build(graph)
+    assert [entry.label["graph"] for entry in cache.entries()] == [label]
 
 
 def test_the_folder_is_nobody_elses(cache):
@@ -54,7 +77,7 @@ def test_entries_are_listed_with_labels_and_cleared(cache):
     (newer, older) = cache.entries()
     assert (newer.label["node"], older.label["node"], older.used) == ("other", "é", 1.0)
     assert cache.size() == newer.size + older.size == sum(f.stat().st_size for f in Path(cache.folder).iterdir())
-    assert cache.load(KEY) == MODEL
+    assert cache.load(KEY) == Kept(MODEL)
     assert cache.entries()[0].key == KEY.hex(), "reading counts as use"
     size = cache.size()
     assert cache.clear() == (2, size)
@@ -173,7 +196,7 @@ def test_threads_that_write_and_read_one_entry_never_see_half_of_it(cache, caplo
     stop.set()
     for thread in writers:
         thread.join()
-    assert seen == [MODEL] * 200 and warnings(caplog) == []
+    assert seen == [Kept(MODEL)] * 200 and warnings(caplog) == []
     assert os.listdir(cache.folder) == [entry(cache).name]
 
 
@@ -311,6 +334,19 @@ def test_a_node_of_another_name_gets_its_own_name(fakes, cache, model):
     assert fakes.compiled == ["a"]
 
 
+def test_what_is_cheaper_to_compile_is_neither_kept_nor_shared(builds, registry, func, monkeypatch):
+    builds(func("warm up"))
+    monkeypatch.setattr(builds.fakes.engines["UDF"], "cache_key", lambda point, context: b"")
+    for _ in range(2):
+        builds.fakes.forget()
+        x = FlowData("x")
+        graph = FlowGraph([func("a")(x), func("b")(x)])
+        _, report = FlowModelBuilder(builds.fakes.registry(), {}, CompileCache(builds.folder)).build_and_report(graph)
+        assert {node.node: node.cache for node in report.nodes} == {"a": "off", "b": "off"}
+        assert builds.fakes.compiled == ["a", "b"]
+    assert len(CompileCache(builds.folder).entries()) == 1
+
+
 def test_a_failed_compilation_is_not_kept(builds, model):
     for _ in range(2):
         with pytest.raises(Exception, match="broken"):
@@ -328,6 +364,6 @@ def test_a_build_goes_on_when_the_cache_cannot_be_written(fakes, tmp_path, model
 
 
 def test_a_model_of_another_engine_under_a_key_is_not_taken(fakes, cache, model, monkeypatch):
-    monkeypatch.setattr(CompileCache, "load", lambda self, key: UdfModel(name="x", engine="UDF"))
+    monkeypatch.setattr(CompileCache, "load", lambda self, key: Kept(UdfModel(name="x", engine="UDF")))
     built = FlowModelBuilder(fakes.registry(), {}, cache).build(FlowGraph([model("a")(FlowData("x"))]))
     assert isinstance(built.submodels["a"], GraphModel)

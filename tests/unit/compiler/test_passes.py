@@ -186,6 +186,12 @@ def test_flatten_passes_an_inner_input_through_to_an_output():
     assert result.nodes[0].inputs == ("g:x",)
 
 
+def test_flatten_gives_options_to_the_one_node_inside():
+    inner = IrGraph("i", (), (node("a", options=NodeOptions(threads=2, instances=4)),), (IrOutput("a", "a:0"),))
+    result = Flatten().run(graph(node("n", body=inner, options=NodeOptions(instances=3)))).graph
+    assert result.nodes[0].options == NodeOptions(threads=2, instances=3)
+
+
 def test_flatten_refuses_engines_that_contradict():
     inner = IrGraph("i", (), (node("a", engine="CPU"), node("b")), (IrOutput("a", "a:0"),))
     with pytest.raises(GraphError, match="engine 'NPU' is wanted for a graph whose nodes want others"):
