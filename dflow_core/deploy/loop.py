@@ -22,10 +22,11 @@ class Loop:
     Args:
         name: Name of the thread.
         idle: Called after every round; gives how many seconds the next round may be away, None for any.
+        broken: Told of an exception of a call; the loop goes on.
     """
 
-    def __init__(self, name: str, idle: Callable[[], float | None]) -> None:
-        self._idle = idle
+    def __init__(self, name: str, idle: Callable[[], float | None], broken: Callable[[BaseException], None]) -> None:
+        self._idle, self._broken = idle, broken
         self._end = False
         self._inbox: deque[Call] = deque()
         self._timers: list[tuple[float, int, Call]] = []
@@ -76,14 +77,20 @@ class Loop:
             for key, _ in self._selector.select(pause):
                 # A call may have let go of what a later one listens to.
                 if key.fd in self._selector.get_map():
-                    key.data()
+                    self._make(key.data)
             now = time.monotonic()
             while self._timers and self._timers[0][0] <= now:
-                heappop(self._timers)[2]()
+                self._make(heappop(self._timers)[2])
             while self._inbox:
-                self._inbox.popleft()()
+                self._make(self._inbox.popleft())
             pause = self._pause(self._idle())
         self._release()
+
+    def _make(self, call: Call) -> None:
+        try:
+            call()
+        except BaseException as error:
+            self._broken(error)
 
     def _pause(self, wanted: float | None) -> float | None:
         pauses = [] if wanted is None else [wanted]

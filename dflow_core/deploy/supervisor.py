@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
@@ -40,7 +41,7 @@ from dflow_core.deploy.processes import describe_exit
 from dflow_core.deploy.queue_closer import QueueCloser
 from dflow_core.deploy.recovery import Cause, answers_for, merge_dead_parts
 from dflow_core.deploy.status_board import StatusBoard
-from dflow_core.errors import DflowError, PeerGoneError
+from dflow_core.errors import DeployError, DflowError, PeerGoneError, UsageError
 from dflow_core.model import (
     ControlMessage,
     DeployPlan,
@@ -54,7 +55,7 @@ from dflow_core.model import (
     Status,
     Stop,
 )
-from dflow_core.spi import MemoryGroup
+from dflow_core.spi import LostMessage, MemoryGroup
 
 _RETRY = 0.02
 _POLL_EXIT = 0.1
@@ -62,6 +63,8 @@ _EXIT_AFTER_EOF = 1.0
 _FORK_LIMIT = 20.0
 _NOTE_EVERY = 10.0
 _DISCARD = 0.02
+_GONE_LIMIT = 2.0
+_GONE_POLL = 0.002
 
 Starter: TypeAlias = Callable[[Member, Callable[["int | None"], None]], ExecutorProcess]
 """Starts an executor for a member and sends it its LoadRequest; the function given is told its exit code."""
@@ -88,7 +91,7 @@ class Supervisor:
         self._start_timeout, self._start, self._all_loaded = start_timeout, start, all_loaded
         self._closer = QueueCloser(plan, group)
         self._answers = AnswerBox(group)
-        self._loop = Loop("dflow-supervisor", self._idle)
+        self._loop = Loop("dflow-supervisor", self._idle, self._broken)
         self._board = StatusBoard(self._loop, models, lambda member, why: self._handle(member, Overdue(why)))
         self._closing = False
         self.members = tuple(self._member(process) for process in plan.processes)
@@ -183,7 +186,7 @@ class Supervisor:
         pid = member.process.pid if member.process is not None else 0
         if not pid:
             return
-        lost = self._group.reclaim(pid)
+        lost = self._reclaim(pid)
         if self._closing or self.failure is not None:
             return
         answers, dead = answers_for(member.plan, self._models, lost, Cause(cause, member.log.tail(4096)))
@@ -192,13 +195,35 @@ class Supervisor:
         if member.life.state is State.BACKOFF:
             self._output.note(f"{member.log.label}: {cause}; {len(lost)} messages lost, starting it again")
 
+    def _reclaim(self, pid: int) -> list[LostMessage]:
+        """Take back what a dead process held; threads of a killed process may take a moment to be gone."""
+        limit = time.monotonic() + _GONE_LIMIT
+        while True:
+            try:
+                return self._group.reclaim(pid)
+            except UsageError:
+                if time.monotonic() > limit:
+                    raise
+                time.sleep(_GONE_POLL)
+
     def _give_up(self, member: Member, instruction: GiveUp) -> None:
         """The graph fails as a whole: every queue is closed, so that whoever waits learns of it."""
+        self._fail(error_of(member, instruction))
+
+    def _fail(self, error: DflowError) -> None:
         if self.failure is None:
-            self.failure = error_of(member, instruction)
+            self.failure = error
             self._answers.drop()
             self._closer.close_all()
             self.ready.set()
+
+    def _broken(self, error: BaseException) -> None:
+        """A fault of the supervisor itself: better no graph than one without supervision."""
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        self._output.note(f"internal error of the supervisor:\n{text}")
+        failure = DeployError(f"internal error of the supervisor: {type(error).__name__}: {error}")
+        failure.__cause__ = error
+        self._fail(failure)
 
     # What processes do.
 
