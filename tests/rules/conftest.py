@@ -21,11 +21,17 @@ BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast
 
 @dataclass(frozen=True)
 class Import:
-    """One imported module: dotted name as written, its line, and whether it only happens inside a function."""
+    """One import: the module as written, names taken from it, its line, and whether it is inside a function."""
 
     module: str
     line: int
     late: bool
+    names: tuple[str, ...] = ()
+
+    def targets(self, known: set[str]) -> set[str]:
+        """The modules of `known` that it imports: `from package import module` means the module."""
+        inner = {f"{self.module}.{name}" for name in self.names} & known
+        return inner or {self.module} & known
 
 
 @dataclass(frozen=True)
@@ -76,9 +82,7 @@ class Module:
         here = self.name.split(".") if self.is_package else self.name.split(".")[:-1]
         stem = here[: len(here) - node.level + 1] if node.level else []
         base = ".".join([*stem, *([node.module] if node.module else [])])
-        yield Import(base, node.lineno, late)
-        # `from package import module` imports the module too; names that are no module do no harm here.
-        yield from (Import(f"{base}.{alias.name}", node.lineno, late) for alias in node.names)
+        yield Import(base, node.lineno, late, tuple(alias.name for alias in node.names))
 
 
 def code_length(module: Module, func: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

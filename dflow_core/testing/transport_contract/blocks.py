@@ -12,7 +12,7 @@ import pytest
 
 from dflow_core.errors import ClosedError, PoolExhaustedError, UsageError
 from dflow_core.message import block_of
-from dflow_core.spi.transport import MemoryGroup, Queue, Transport
+from dflow_core.spi import MemoryGroup, Queue, Transport
 from dflow_core.testing.transport_contract.kit import MIB, SMALL, Contract, filled, in_use, thread, value_of
 
 

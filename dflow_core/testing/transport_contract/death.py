@@ -9,7 +9,7 @@ import pytest
 
 from dflow_core.errors import UsageError
 from dflow_core.message import Aux, ErrorInfo, FlowMsg, MsgInfo
-from dflow_core.spi.transport import LostMessage, MemoryGroup, Queue, Transport
+from dflow_core.spi import LostMessage, MemoryGroup, Queue, Transport
 from dflow_core.testing.transport_contract.kit import (
     Child,
     Contract,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 
-from dflow_core.spi.transport import MemoryGroup, Queue
+from dflow_core.spi import MemoryGroup, Queue
 from dflow_core.testing.transport_contract.kit import Contract, filled, thread, value_of
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from dflow_core.message import Block, FlowMsg, MsgInfo
-from dflow_core.spi.transport import GroupConfig, LostMessage, MemoryGroup, Queue, Transport
+from dflow_core.spi import GroupConfig, LostMessage, MemoryGroup, Queue, Transport
 
 MIB = 1 << 20
 SMALL = GroupConfig(memory_limit=8 * MIB, max_blocks=256, max_members=8, max_queues=32)

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from dflow_core.errors import ClosedError, UsageError
-from dflow_core.spi.transport import MemoryGroup, Queue, Transport
+from dflow_core.spi import MemoryGroup, Queue, Transport
 from dflow_core.testing.transport_contract.kit import SMALL, Contract, filled, in_use, value_of
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dflow_core.errors import ClosedError, QueueFullError, UsageError
-from dflow_core.spi.transport import MemoryGroup, Overflow, Queue, Transport
+from dflow_core.spi import MemoryGroup, Overflow, Queue, Transport
 from dflow_core.testing.transport_contract.kit import SMALL, Contract, filled, in_use, thread, value_of
 
 
