@@ -163,7 +163,7 @@ def _blaming(node: IrNode, what: str, step: Callable[[], T]) -> T:
     except ImportError as cause:
         text = f"engine {node.engine!r} cannot {what} it: {cause}"
         raise PluginError(text, node=node.name, hint="`dflow doctor` says what is missing") from cause
-    except Exception as cause:
+    except (Exception, SystemExit) as cause:  # a plugin must not end its host
         text = f"engine {node.engine!r} cannot {what} it: {type(cause).__name__}: {cause}"
         raise CompileError(text, node=node.name) from cause
 

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from dflow_core.compiler import FlowModelBuilder, check_graph
+from dflow_core.compiler.nodes import _in_parallel
 from dflow_core.errors import CompileError, GraphError, ModelFormatError, OptionError, PluginError
 from dflow_core.graph import (
     CountBatch,
@@ -190,17 +191,36 @@ def test_nodes_compile_in_parallel(fakes, registry, model):
     assert fakes.compiled == ["a", "b", "c"]
 
 
-def test_an_interrupt_starts_no_further_node(fakes, registry, model):
-    x = FlowData("x")
-    graph = FlowGraph([model(f"n{i}", f"content {i}")(x) for i in range(40)])
+class InterruptedPool:
+    """The user presses Ctrl-C while the first result is waited for."""
 
-    def interrupt(_node: str) -> None:
+    def __init__(self) -> None:
+        self.ended: dict[str, bool] = {}
+
+    def submit(self, *_args: object) -> InterruptedPool:
+        return self
+
+    def exception(self) -> None:
         raise KeyboardInterrupt
 
-    registry.engine("CPU").engine().before = interrupt
+    def shutdown(self, **how: bool) -> None:
+        self.ended = how
+
+
+def test_an_interrupt_starts_no_further_node():
+    pool = InterruptedPool()
     with pytest.raises(KeyboardInterrupt):
-        FlowModelBuilder(registry).build(graph)
-    assert fakes.compiled == []
+        _in_parallel(pool, str, [1, 2])
+    assert pool.ended == {"wait": False, "cancel_futures": True}
+
+
+def test_an_engine_that_ends_the_process_does_not(registry, model):
+    def leave(_node: str) -> None:
+        raise SystemExit(3)
+
+    registry.engine("CPU").engine().before = leave
+    with pytest.raises(CompileError, match="SystemExit: 3"):
+        FlowModelBuilder(registry).build(FlowGraph([model("a", "1")(FlowData("x"))]))
 
 
 def test_a_missing_library_is_said_to_be_missing(fakes, registry, model):
