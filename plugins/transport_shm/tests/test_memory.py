@@ -33,6 +33,9 @@ def test_block_beyond_all_memory_fails_and_the_group_goes_on(transport: ShmTrans
         for size in (GIB + 1, 2**32, 2**40, 2**62):
             with pytest.raises(PoolExhaustedError):
                 group.alloc(size)
+        for size in (-1, 2**64):
+            with pytest.raises(UsageError):
+                group.alloc(size)
         assert filled(group, 1, 4097).nbytes == 4097
 
 

@@ -1,11 +1,15 @@
 /* Doorbells: how threads wait. The futex word is the flag that says "I sleep"; wakers clear it only by exchange, so
  * that a late waker can wake early but never swallow a later wait. */
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "layout.h"
+
+enum { YIELD_TOO_LONG = 300000, YIELD_LEAST = 50000000 };
+static const int64_t YIELD_MOST = 5000000000;
 
 int64_t now_ns(void) {
     struct timespec t;
@@ -56,6 +60,21 @@ void bells_wake(struct dshm *h, const struct wakes *w) {
 void bells_wake_all(struct dshm *h) {
     for (uint32_t b = 0; b < h->hd->n_bells; b++)
         if (atomic_load_explicit(&h->bells[b].flag, memory_order_relaxed)) wake(h, b);
+}
+
+/* The other end shares our CPU: let it run until it has filled (or emptied) the queue, instead of being woken for
+ * every message. Beside a process that never sleeps this would cost its whole time slice; then we soon stop it. */
+void bell_yield(struct dshm *h, int64_t start) {
+    if (start < atomic_load_explicit(&h->no_yield_until, memory_order_relaxed)) return;
+    sched_yield();
+    int64_t now = now_ns(), penalty = atomic_load_explicit(&h->yield_penalty, memory_order_relaxed);
+    if (now - start > YIELD_TOO_LONG) {
+        penalty = penalty * 2 < YIELD_MOST ? penalty * 2 + YIELD_LEAST : YIELD_MOST;
+        atomic_store_explicit(&h->no_yield_until, now + penalty, memory_order_relaxed);
+    } else if (penalty) {
+        penalty -= penalty / 64 + 1;
+    }
+    atomic_store_explicit(&h->yield_penalty, penalty, memory_order_relaxed);
 }
 
 void mask_set(uint64_t *mask, uint64_t *sum, uint32_t bell) {
@@ -154,6 +173,21 @@ static int ready(struct dshm *h, const uint32_t *r, uint32_t nr, const uint32_t 
     return 0;
 }
 
+/* As `linger` of a queue, for all the other ends at once. */
+static void linger(struct dshm *h, const struct bell *bell, const uint32_t *r, uint32_t nr, const uint32_t *w,
+                   uint32_t nw) {
+    int here = sched_getcpu(), elsewhere = 0, cpu;
+    int64_t start = now_ns(), until = start + (int64_t)h->hd->spin_ns;
+    for (uint32_t i = 0; i < nr; i++)
+        if ((cpu = atomic_load_explicit(&h->queues[r[i]].put_cpu, memory_order_relaxed)) >= 0) elsewhere |= cpu != here;
+    for (uint32_t i = 0; i < nw; i++)
+        if ((cpu = atomic_load_explicit(&h->queues[w[i]].get_cpu, memory_order_relaxed)) >= 0) elsewhere |= cpu != here;
+    if (!elsewhere) bell_yield(h, start);
+    else if (h->hd->spin_ns)
+        while (!ready(h, r, nr, w, nw) && !atomic_load(&bell->rung) && now_ns() < until)
+            for (int i = 0; i < 16; i++) cpu_relax();
+}
+
 static void enroll(struct dshm *h, uint32_t bell, int on, const uint32_t *r, uint32_t nr, const uint32_t *w,
                    uint32_t nw) {
     void (*set)(uint64_t *, uint64_t *, uint32_t) = on ? mask_set : mask_clear;
@@ -165,11 +199,13 @@ static int bell_wait(struct dshm *h, uint32_t b, const uint32_t *r, uint32_t nr,
                      int64_t wait_ns) {
     struct bell *bell = h->bells + b;
     if (atomic_exchange(&bell->rung, 0)) return 1;
-    if (dshm_lock(h)) return DSHM_E_BROKEN;
     int found = ready(h, r, nr, w, nw);
-    if (found || wait_ns <= 0) {
+    if (found || wait_ns <= 0) return found;
+    linger(h, bell, r, nr, w, nw);
+    if (dshm_lock(h)) return DSHM_E_BROKEN;
+    if (ready(h, r, nr, w, nw)) {
         dshm_unlock(h);
-        return found;
+        return 1;
     }
     atomic_store(&bell->flag, 1);
     enroll(h, b, 1, r, nr, w, nw);

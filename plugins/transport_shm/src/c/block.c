@@ -97,7 +97,7 @@ int64_t dshm_alloc(struct dshm *h, uint64_t size, int64_t wait_ns) {
     return key;
 }
 
-/* The block of a key, if this member holds it. Fields that change need the lock, those read here do not. */
+/* Under the lock: the block of a key, if this member holds it. */
 static struct block *held(struct dshm *h, int64_t key) {
     uint32_t b = (uint32_t)key & KEY_MASK;
     if (key < 0 || b >= h->hd->max_blocks || !h->mine[b].count) return NULL;
@@ -106,11 +106,14 @@ static struct block *held(struct dshm *h, int64_t key) {
 
 int dshm_block_info(struct dshm *h, int64_t key, uint64_t *address, uint64_t *size) {
     if (is_forked(h)) return DSHM_E_FORKED;
+    if (dshm_lock(h)) return DSHM_E_BROKEN;
     struct block *blk = held(h, key);
-    if (!blk) return DSHM_E_BADREF;
-    *address = (uint64_t)(uintptr_t)(h->data + blk->off);
-    *size = blk->size;
-    return DSHM_OK;
+    if (blk) {
+        *address = (uint64_t)(uintptr_t)(h->data + blk->off);
+        *size = blk->size;
+    }
+    dshm_unlock(h);
+    return blk ? DSHM_OK : DSHM_E_BADREF;
 }
 
 int dshm_retain(struct dshm *h, int64_t key) {

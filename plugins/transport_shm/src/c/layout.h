@@ -183,6 +183,7 @@ int64_t now_ns(void);
 int bell_take(struct dshm *h, int keen);
 void bell_drop(struct dshm *h, uint32_t bell);
 void bell_sleep(struct dshm *h, uint32_t bell, int64_t until);
+void bell_yield(struct dshm *h, int64_t start);
 void bells_wake(struct dshm *h, const struct wakes *w);
 void bells_wake_all(struct dshm *h);
 void mask_set(uint64_t *mask, uint64_t *sum, uint32_t bell);

@@ -4,9 +4,6 @@
 
 #include "layout.h"
 
-enum { YIELD_TOO_LONG = 300000, YIELD_LEAST = 50000000 };
-static const int64_t YIELD_MOST = 5000000000;
-
 static uint64_t level(struct queue *q) { return get64(&q->tail) - get64(&q->head); }
 
 static void note_cpu(_Atomic int32_t *where) {
@@ -115,24 +112,9 @@ static void spin(struct dshm *h, struct queue *q, int put, _Atomic int32_t *othe
     }
 }
 
-/* The other end shares our CPU: let it run until it has filled (or emptied) the queue, instead of being woken for
- * every message. Beside a process that never sleeps this would cost its whole time slice; then we soon stop it. */
-static void yield(struct dshm *h, int64_t start) {
-    if (start < atomic_load_explicit(&h->no_yield_until, memory_order_relaxed)) return;
-    sched_yield();
-    int64_t now = now_ns(), penalty = atomic_load_explicit(&h->yield_penalty, memory_order_relaxed);
-    if (now - start > YIELD_TOO_LONG) {
-        penalty = penalty * 2 < YIELD_MOST ? penalty * 2 + YIELD_LEAST : YIELD_MOST;
-        atomic_store_explicit(&h->no_yield_until, now + penalty, memory_order_relaxed);
-    } else if (penalty) {
-        penalty -= penalty / 64 + 1;
-    }
-    atomic_store_explicit(&h->yield_penalty, penalty, memory_order_relaxed);
-}
-
 static void linger(struct dshm *h, struct queue *q, int put, int64_t start) {
     _Atomic int32_t *other = put ? &q->get_cpu : &q->put_cpu;
-    if (atomic_load_explicit(other, memory_order_relaxed) == sched_getcpu()) yield(h, start);
+    if (atomic_load_explicit(other, memory_order_relaxed) == sched_getcpu()) bell_yield(h, start);
     else if (h->hd->spin_ns) spin(h, q, put, other, start);
 }
 

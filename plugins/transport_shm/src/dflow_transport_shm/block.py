@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +11,8 @@ from dflow_core.errors import UsageError
 from dflow_core.message import Block, Bytes
 from dflow_transport_shm.bindings import Handle, block_info, fail, release, retain
 
-# What numpy needs to lay an array over a block: once to read, once to write.
-View: TypeAlias = "tuple[dict[str, object], dict[str, object]]"
+# What numpy needs to lay an array over a block, once to read and once to write; and the size.
+View: TypeAlias = "tuple[dict[str, object], dict[str, object], int]"
 
 _MOST_VIEWS = 4096
 _GONE = -1
@@ -41,7 +41,7 @@ class Membership:
         address, size = block_info(self.handle, key)
         if len(self.views) >= _MOST_VIEWS:
             self.views.clear()
-        view = (_interface(address, size, True), _interface(address, size, False))
+        view = (_interface(address, size, True), _interface(address, size, False), size)
         self.views[key] = view
         return view
 
@@ -60,20 +60,23 @@ class ShmBlock(Block):
 
     @property
     def nbytes(self) -> int:
-        if self.key < 0:
-            _fail_gone()
-        return block_info(self.member.handle, self.key)[1]
+        return self._view()[2]
 
     def array(self, *, writable: bool = False) -> Bytes:
         try:
             view = self.member.views[self.key]
         except KeyError:
-            if self.key < 0:
-                _fail_gone()
-            view = self.member.view(self.key)
+            view = self._view()
         # numpy reads the attribute of this very object, which so becomes the last base of the array.
         self.__array_interface__: dict[str, object] = view[1] if writable else view[0]
         return np.asarray(self)
+
+    def _view(self) -> View:
+        if self.key < 0:
+            raise UsageError(
+                "the block was sent or released already", hint="keep a reference with retain() before sending"
+            )
+        return self.member.views.get(self.key) or self.member.view(self.key)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[np.generic]:
         return np.array(self.array(), dtype) if copy else np.asarray(self.array(), dtype)
@@ -101,7 +104,3 @@ class ShmBlock(Block):
 
 
 new_block = object.__new__
-
-
-def _fail_gone() -> NoReturn:
-    raise UsageError("the block was sent or released already", hint="keep a reference with retain() before sending")

@@ -39,7 +39,10 @@ class ShmGroup(MemoryGroup):
         self._queues: dict[str, ShmQueue] = {}
 
     def alloc(self, size: int, timeout: float | None = 0.0) -> ShmBlock:
-        key = alloc(self._handle, size, 0 if timeout == 0 else SLICE if timeout is None else first_slice(timeout))
+        try:
+            key = alloc(self._handle, size, 0 if timeout == 0 else SLICE if timeout is None else first_slice(timeout))
+        except OverflowError:
+            raise UsageError(f"a block cannot have {size} bytes") from None
         if key < 0:
             key = self._alloc_again(size, timeout, key)
         block = new_block(ShmBlock)
