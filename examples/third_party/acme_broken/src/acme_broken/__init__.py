@@ -1,0 +1,1 @@
+"""An engine for a device that nobody has."""
