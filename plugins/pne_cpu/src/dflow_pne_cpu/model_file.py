@@ -21,7 +21,7 @@ ONNX = "onnx"
 TENSORFLOW = "tensorflow"
 
 _KINDS = {Framework.ONNX: ONNX, Framework.TENSORFLOW: TENSORFLOW}
-_WORDS = {ONNX: "ONNX model", TENSORFLOW: "frozen TensorFlow graph"}
+_WORDS = {ONNX: "an ONNX model", TENSORFLOW: "a frozen TensorFlow graph"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,8 @@ def facts_of(framework: str, buffer: Buffer, label: str) -> FileFacts:
     except WireError as cause:
         other = _other_kind(framework, buffer)
         if other:
-            raise ModelFormatError(f"this is a {_WORDS[other]}, not a {_WORDS[framework]}", path=label) from None
-        text = f"this is no {_WORDS[framework]}, or it is damaged: {cause.message}"
+            raise ModelFormatError(f"this is {_WORDS[other]}, not {_WORDS[framework]}", path=label) from None
+        text = f"this is not {_WORDS[framework]}, or it is damaged: {cause.message}"
         raise ModelFormatError(text, path=label, offset=cause.offset) from None
 
 

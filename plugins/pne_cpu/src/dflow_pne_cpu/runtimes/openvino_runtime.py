@@ -14,7 +14,9 @@ What was measured about it, and shapes this file (docs of the plugin, "traps"):
   with the same shapes run here, if no shape inside the model depends on data, with a mark at the end of each output
   that the answer overwrites; where a mark is left, the call is made again the safe way.
 - After an exception a compiled model may answer wrongly (a node that saw the shapes of the failing call takes the next
-  ones for unchanged), also through a new request: it is saved and loaded again before the next call.
+  ones for unchanged), also through a new request: it is loaded again before the next call, from the form saved when it
+  was compiled, because a model that was loaded saves itself wrongly.
+- It computes 64-bit integers in 32 bits and cuts what does not fit: such inputs are refused.
 - A bound output smaller than the result is lost without an error, and aborts the process later: an output is bound only
   if its shape is known (`Traits.bindable`); all others go back to a tensor of the request's own before each call.
 """
@@ -22,12 +24,12 @@ What was measured about it, and shapes this file (docs of the plugin, "traps"):
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dflow_core.errors import PluginError, RunError
+from dflow_core.errors import PluginError, RunError, TensorError
 from dflow_core.spi import OutputAlloc
 from dflow_core.types import Array, DataType, TensorSpec, numpy_dtype_of
 from dflow_pne_cpu.model_file import TENSORFLOW, ModelFile
@@ -45,6 +47,7 @@ _DTYPES = {name: dtype for dtype, name in _TYPES.items()}
 _FRONT_ENDS = {"onnx": "onnx", TENSORFLOW: "tf"}
 _CONTROL_FLOW = frozenset({"If", "Loop", "TensorIterator"})
 _MOST_SHAPES = 4096
+_INT32 = np.iinfo(np.int32)
 _BUILTIN_DTYPES = frozenset(range(24))
 _MARK = np.frombuffer(b"\x93\xd7\x5a\x0e\xb1\x6f\xc4\x28", np.uint8)
 _MARK_BYTES = _MARK.tobytes()
@@ -82,32 +85,47 @@ class OpenVinoRuntime(Runtime):
             compiled = self._core.compile_model(model, "CPU", config)
         except Exception as cause:
             raise RefusedError(f"OpenVINO cannot compile {file.label}: {words_of(cause)}") from cause
-        return OpenVinoSession(compiled, recipe, traits, self._importer(config))
+        return OpenVinoSession(compiled, recipe, traits, _Saved(self._core, config))
 
     def load(self, blob: bytes, recipe: Recipe, traits: Traits, threads: int) -> Session:
         self.prepare()
-        load = self._importer(_config(recipe, threads))
+        saved = _Saved(self._core, _config(recipe, threads), blob)
         try:
-            compiled = load(blob)
+            compiled = saved.load()
         except Exception as cause:
             raise RefusedError(f"OpenVINO does not take the compiled form: {words_of(cause)}") from cause
-        return OpenVinoSession(compiled, recipe, traits, load)
+        return OpenVinoSession(compiled, recipe, traits, saved)
 
-    def _importer(self, config: dict[str, Any]) -> Callable[[Any], Any]:
-        return lambda saved: self._core.import_model(saved, "CPU", config)
+
+class _Saved:
+    """The compiled form of a model. It is taken from the model once: one that was loaded saves itself wrongly."""
+
+    def __init__(self, core: Any, config: Mapping[str, Any], blob: bytes = b"") -> None:
+        self._core = core
+        self._config = config
+        self._blob = blob
+
+    def take(self, compiled: Any) -> bytes:
+        """The compiled form of a model that was compiled here, or the one it was loaded from."""
+        self._blob = self._blob or compiled.export_model().getvalue()
+        return self._blob
+
+    def load(self) -> Any:
+        """A fresh model."""
+        return self._core.import_model(self._blob, "CPU", self._config)
 
 
 class OpenVinoSession(Session):
     """A compiled model and its one request."""
 
     def __init__(
-        self, compiled: Any, recipe: Recipe, traits: Traits, reload: Callable[[Any], Any]
+        self, compiled: Any, recipe: Recipe, traits: Traits, saved: _Saved
     ) -> None:
         import openvino
 
         self._ov = openvino
         self._compiled = compiled
-        self._reload = reload
+        self._saved = saved
         self._broken = False
         self._feeds = tuple(_find_port(compiled.inputs, i.name) for i in recipe.inputs)
         self.inputs = tuple(
@@ -124,6 +142,10 @@ class OpenVinoSession(Session):
         self._own: tuple[Any, ...] = ()
         self._bound: list[bool] = []
         self._stateful = False
+        self._wide = {
+            feed: spec.name for feed, spec in zip(self._feeds, self.inputs)
+            if spec.dtype in (DataType.INT64, DataType.UINT64)
+        }
         self._tensor = openvino.Tensor
         self._shapes: dict[tuple[int, ...], Any] = {}
         self._proven: set[tuple[tuple[int, ...], ...]] = set()
@@ -135,6 +157,8 @@ class OpenVinoSession(Session):
         request = self._request
         for feed, array in zip(self._feeds, inputs):
             if feed >= 0:
+                if feed in self._wide:
+                    _refuse_wide(array, self._wide[feed])
                 request.set_input_tensor(feed, self._wrapped(array, self._types[feed]))
         for index, target in enumerate(targets):
             if target is not None:
@@ -152,7 +176,7 @@ class OpenVinoSession(Session):
 
     def export(self) -> bytes:
         try:
-            return bytes(self._compiled.export_model().getbuffer())
+            return self._saved.take(self._compiled)
         except Exception as cause:
             raise RefusedError(f"OpenVINO cannot save the compiled form: {words_of(cause)}") from cause
 
@@ -202,9 +226,10 @@ class OpenVinoSession(Session):
         return self._tensor(array if array.flags.writeable else _writable_alias(array), shape, kind)
 
     def _mend(self) -> None:
-        saved = self._compiled.export_model()
-        self._request, self._own = None, ()
-        self._compiled = self._reload(saved)
+        """A model as it was before a call failed."""
+        self._saved.take(self._compiled)
+        self._request, self._own, self._compiled = None, (), None
+        self._compiled = self._saved.load()
         self._new_request()
         self._broken = False
 
@@ -245,6 +270,14 @@ def _writable_alias(array: Array) -> Array:
     interface = array.__array_interface__
     interface["data"] = (interface["data"][0], False)
     return np.asarray(_Exposed(interface))
+
+
+def _refuse_wide(array: Array, name: str) -> None:
+    if array.size and (array.max() > _INT32.max or array.min() < _INT32.min):
+        raise TensorError(
+            f"input {name!r} holds {array.flat[np.abs(array.astype(np.float64)).argmax()]}, but OpenVINO computes "
+            f"{array.dtype} in 32 bits", hint="use runtime='onnxruntime' for this model",
+        )
 
 
 def _config(recipe: Recipe, threads: int) -> dict[str, Any]:
