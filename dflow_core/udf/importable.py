@@ -35,7 +35,7 @@ class ImportPath:
         ]
 
     def _finds(self, top: str, module: ModuleType) -> bool:
-        parents = [os.path.dirname(os.path.realpath(place)) for place in _places(module)]
+        parents = [os.path.realpath(os.path.dirname(place)) for place in _places(module)]
         if any(parent in self._folders for parent in parents):
             return True
         return _is_editable(top) or not parents
