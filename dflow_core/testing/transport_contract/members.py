@@ -8,6 +8,7 @@ import os
 import pytest
 
 from dflow_core.errors import ClosedError, UsageError
+from dflow_core.message import HeapBlock
 from dflow_core.spi import MemoryGroup, Queue, Transport
 from dflow_core.testing.transport_contract.kit import SMALL, Contract, filled, in_use, value_of
 
@@ -24,6 +25,14 @@ class MemberContract(Contract):
             block = queue.get(0)
             assert value_of(block) == 3
         assert value_of(block) == 3
+
+    def test_block_belongs_to_the_member_that_holds_it(self, transport: Transport, group: MemoryGroup) -> None:
+        handle = group.handle()
+        with contextlib.closing(transport.attach(handle, handle.fds)) as member:
+            block = group.alloc(1)
+            assert group.owns(block)
+            assert not member.owns(block)
+            assert not group.owns(HeapBlock(1))
 
     def test_only_the_owner_makes_queues(self, transport: Transport, group: MemoryGroup) -> None:
         handle = group.handle()
