@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from dflow_core.errors import UsageError
 from dflow_core.types import FuncSpec, NodeOptions, TensorSpec
 
 
@@ -125,8 +126,15 @@ class ModelRelation:
     output_names: tuple[str, ...] = ()
 
     def endpoint(self, name: str) -> Endpoint:
-        """The endpoint of that name."""
-        return next(e for e in self.endpoints if e.name == name)
+        """The endpoint of that name.
+
+        Raises:
+            UsageError: there is none.
+        """
+        found = next((endpoint for endpoint in self.endpoints if endpoint.name == name), None)
+        if found is None:
+            raise UsageError(f"graph {self.root.model_name!r} has no endpoint {name!r}")
+        return found
 
     def consumers(self, endpoint: str) -> list[tuple[str, int]]:
         """Models that read an endpoint, with the input port they read it at."""

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from dflow_core.errors import ModelFormatError, PackagingError
+from dflow_core.errors import ModelFormatError, PackagingError, UsageError
 from dflow_core.model.flow_model import (
     Endpoint,
     FlowModel,
@@ -43,8 +43,56 @@ def serialize_submodel(model: PneModel) -> Frame:
     """A submodel as a message and its raw sections.
 
     Raises:
-        PackagingError: if it is of a class of its own, or an init parameter cannot travel.
+        PackagingError: if it is of a class of its own, or an init parameter or a text in it cannot travel.
     """
+    return _written(model.name, lambda: _frame(model))
+
+
+def deserialize_submodel(frame: Frame) -> PneModel:
+    """The inverse of `serialize_submodel`.
+
+    Raises:
+        ModelFormatError: if the frame holds no submodel.
+    """
+    return _guarded("submodel", lambda: _submodel(frame))
+
+
+def serialize_relation(relation: ModelRelation) -> bytes:
+    """How submodels are joined, as a message."""
+    return _to_bytes(_serialize_relation(relation))
+
+
+def deserialize_relation(data: bytes) -> ModelRelation:
+    """The inverse of `serialize_relation`.
+
+    Raises:
+        ModelFormatError: if the bytes are no relation.
+    """
+    return _guarded("relation", lambda: _relation(pb.ModelRelationDef.FromString(data)))
+
+
+def serialize_metadata(model: FlowModel) -> bytes:
+    """Everything of a FlowModel besides its submodels and its graph, as a message; names the submodels in order.
+
+    Raises:
+        PackagingError: if a text in it cannot travel.
+    """
+    return _written(model.name, lambda: _metadata_bytes(model))
+
+
+def deserialize_metadata(data: bytes) -> tuple[FlowModel, tuple[tuple[str, str, str], ...]]:
+    """The inverse of `serialize_metadata`.
+
+    Returns:
+        A FlowModel without submodels and graph, and (name, type, engine) of each submodel.
+
+    Raises:
+        ModelFormatError: if the bytes are no metadata, or a name appears twice.
+    """
+    return _guarded("metadata", lambda: _metadata(data))
+
+
+def _frame(model: PneModel) -> Frame:
     proto = pb.SubmodelDef(
         model_name=model.name,
         model_type=_type_name(model),
@@ -75,31 +123,7 @@ def serialize_submodel(model: PneModel) -> Frame:
     return Frame(_to_bytes(proto), sections)
 
 
-def deserialize_submodel(frame: Frame) -> PneModel:
-    """The inverse of `serialize_submodel`.
-
-    Raises:
-        ModelFormatError: if the frame holds no submodel.
-    """
-    return _guarded("submodel", lambda: _submodel(frame))
-
-
-def serialize_relation(relation: ModelRelation) -> bytes:
-    """How submodels are joined, as a message."""
-    return _to_bytes(_serialize_relation(relation))
-
-
-def deserialize_relation(data: bytes) -> ModelRelation:
-    """The inverse of `serialize_relation`.
-
-    Raises:
-        ModelFormatError: if the bytes are no relation.
-    """
-    return _guarded("relation", lambda: _relation(pb.ModelRelationDef.FromString(data)))
-
-
-def serialize_metadata(model: FlowModel) -> bytes:
-    """Everything of a FlowModel besides its submodels and its graph, as a message; names the submodels in order."""
+def _metadata_bytes(model: FlowModel) -> bytes:
     proto = pb.FlowModelDef(
         model_name=model.name,
         relation=_serialize_relation(model.relation),
@@ -111,18 +135,6 @@ def serialize_metadata(model: FlowModel) -> bytes:
         made_by=dict(model.made_by),
     )
     return _to_bytes(proto)
-
-
-def deserialize_metadata(data: bytes) -> tuple[FlowModel, tuple[tuple[str, str, str], ...]]:
-    """The inverse of `serialize_metadata`.
-
-    Returns:
-        A FlowModel without submodels and graph, and (name, type, engine) of each submodel.
-
-    Raises:
-        ModelFormatError: if the bytes are no metadata, or a name appears twice.
-    """
-    return _guarded("metadata", lambda: _metadata(data))
 
 
 def _metadata(data: bytes) -> tuple[FlowModel, tuple[tuple[str, str, str], ...]]:
@@ -298,6 +310,16 @@ def _sides(proto: pb.ModelEndpointInfo) -> ModelEndpoints:
 def _to_bytes(proto: Message) -> bytes:
     data: bytes = proto.SerializeToString(deterministic=True)
     return data
+
+
+def _written(name: str, write: Callable[[], T]) -> T:
+    """Runs a writer; what protobuf refuses (texts that are no Unicode, numbers out of range) names the model."""
+    try:
+        return write()
+    except UsageError:
+        raise
+    except (ValueError, TypeError) as cause:
+        raise PackagingError(f"it cannot be saved: {cause}", node=name) from cause
 
 
 def _guarded(what: str, read: Callable[[], T]) -> T:

@@ -114,6 +114,25 @@ def test_a_model_of_a_class_of_its_own_is_refused():
             serialize_submodel(model)
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        UdfModel(name="n", engine="UDF", params={"a": "\ud800"}),
+        UdfModel(name="n", engine="UDF", builtin="\udcff"),
+        UdfModel(name="n", engine="UDF", options=NodeOptions(threads=-1)),
+    ],
+)
+def test_what_protobuf_refuses_names_the_model(model):
+    """BC-084: names of files may be no Unicode."""
+    with pytest.raises(PackagingError, match="node 'n': it cannot be saved"):
+        serialize_submodel(model)
+
+
+def test_metadata_that_cannot_be_written_names_the_graph(flow_model):
+    with pytest.raises(PackagingError, match="node 'g'"):
+        serialize_metadata(dataclasses.replace(flow_model, options={"a": "\udcff"}))
+
+
 def test_the_relation_survives_the_round_trip(flow_model):
     relation = deserialize_relation(serialize_relation(flow_model.relation))
     assert relation == flow_model.relation
