@@ -66,8 +66,8 @@ test: $(VENV)/.tools
 
 lint: $(VENV)/.tools
 	$(BIN)/ruff check --config pyproject.toml .
-	$(BIN)/mypy dflow_core $(foreach p,$(PLUGINS),$(wildcard $(p)/src/*/))
-	$(BIN)/lint-imports
+	$(BIN)/mypy dflow_core $(foreach p,$(PLUGINS),$(patsubst %/__init__.py,%,$(wildcard $(p)/src/*/__init__.py)))
+	$(BIN)/lint-imports --no-cache
 
 bench: $(VENV)/.tools
 	@$(BIN)/python -m bench $(BENCH_ARGS)

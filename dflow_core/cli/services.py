@@ -35,8 +35,9 @@ def run_trial() -> None:
     def negate(value: int) -> int:
         return -value
 
-    data = FlowData("x")
-    with FlowGraph([negate.fnode()(data)], {"cache": "0"}, name="doctor") as graph:
+    node = negate.fnode()
+    node(FlowData("x"))
+    with FlowGraph(node.outputs, {"cache": "0"}, name="doctor") as graph:
         if graph(1) != -1:
             raise RuntimeError("the graph gave a wrong result")
 
