@@ -7,9 +7,10 @@ import io
 import pickle
 import sys
 import threading
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from functools import cache
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING
 
 from dflow_core.udf.importable import ImportPath
@@ -74,6 +75,15 @@ def _fill_module(module: ModuleType, content: Mapping[str, object]) -> None:
     module.__dict__["__builtins__"] = __builtins__
 
 
+def _reduce_code(code: CodeType) -> tuple[object, ...]:
+    """As cloudpickle does it, but with the file the code came from, so that tracebacks and breakpoints find it."""
+    import cloudpickle
+
+    rebuild, arguments = cloudpickle.Pickler.dispatch_table[CodeType](code)
+    file = "".join(code.co_filename)
+    return rebuild, tuple(file if argument == _NO_FILE else argument for argument in arguments)
+
+
 @cache
 def _pickler_class() -> type[Pickler]:
     import cloudpickle
@@ -82,6 +92,7 @@ def _pickler_class() -> type[Pickler]:
         """Takes modules by value without going in circles, and no open files."""
 
         has_code = False
+        dispatch_table = ChainMap({CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table)
 
         def reducer_override(self, obj: object) -> object:
             if isinstance(obj, io.TextIOWrapper) and obj not in (sys.stdin, sys.stdout, sys.stderr):
@@ -98,4 +109,5 @@ def _pickler_class() -> type[Pickler]:
     return Pickler_
 
 
+_NO_FILE = "<dynamic-code>"
 _OF_THE_IMPORT = frozenset({"__builtins__", "__loader__", "__spec__", "__cached__"})

@@ -115,9 +115,9 @@ def test_unknown_option_names_the_nearest() -> None:
         df.FlowGraph([same.fnode()(x)], {"queue_dept": "3"}).start()
     with pytest.raises(df.OptionError, match="instances"):
         same.fnode(instance=3)
+    df.finalize()
     with pytest.raises(df.OptionError):
         df.init({"no_such_option_at_all": "1"})
-    df.finalize()
 
 
 def test_unknown_engine_names_what_there_is() -> None:
