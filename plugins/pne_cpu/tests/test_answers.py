@@ -36,9 +36,8 @@ def test_answers_match_the_reference(name: str, runtime: str, bench, pool, read_
     worker = bench.load(model)
     with np.load(MODELS / f"{name}.npz") as data:
         feeds = [read_only(data[f"in_{spec.name}"]) for spec in model.inputs]
-        expected = [
-            data[f"out_{spec.name}" if f"out_{spec.name}" in data else f"out_{i}"] for i, spec in enumerate(model.outputs)
-        ]
+        names = [f"out_{spec.name}" for spec in model.outputs]
+        expected = [data[name if name in data else f"out_{index}"] for index, name in enumerate(names)]
     for _ in range(3):
         results = worker.execute(feeds, pool)
         assert len(results) == len(expected)

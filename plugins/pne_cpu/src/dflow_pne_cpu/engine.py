@@ -43,9 +43,12 @@ class CpuEngine(Engine):
         return PointIO(*expected_io(facts, recipe))
 
     def cache_key(self, point: ProcessPoint, context: CompileContext) -> bytes:
-        """SHA-256 over the model, its side files, what is asked for, library versions and this CPU."""
+        """SHA-256 over the model, its side files, what is asked for, library versions and this CPU.
+
+        The node's name is left out: nodes with the same model share one result.
+        """
         file, _, asked, recipe = self._gathered(point, context)
-        facts = [VERSION, context.node, file.framework, recipe.to_text(), asked.runtime, asked.round_dims,
+        facts = [VERSION, file.framework, recipe.to_text(), asked.runtime, asked.round_dims,
                  self._runtimes.versions(), cpu_tag(), sorted(file.side_files)]
         digest = hashlib.sha256(json.dumps(facts).encode())
         for data in (file.data, *(file.side_files[name] for name in sorted(file.side_files))):
