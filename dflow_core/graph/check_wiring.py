@@ -119,10 +119,10 @@ def _map_faults(
             hint = "map ports of the process point it was given"
             yield Fault("arity", node.name, port, f"{method} names {m.point!r}, which the node does not have", hint)
         if not 0 <= m.node_index < count:
-            message = f"{method}: expected a node {side} from 0 to {count - 1}, got {m.node_index}"
+            message = f"{method}: expected one of the node's {side}s from 0 to {count - 1}, got {m.node_index}"
             yield Fault("arity", node.name, port, message, "ports count from 0")
         if not 0 <= m.point_index < count:
-            message = f"{method}: expected a {side} of the point from 0 to {count - 1}, got {m.point_index}"
+            message = f"{method}: expected one of the point's {side}s from 0 to {count - 1}, got {m.point_index}"
             yield Fault("arity", node.name, port, message, "ports count from 0")
     for what, numbers in (("node", [m.node_index for m in maps]), ("point", [m.point_index for m in maps])):
         for number, times in Counter(numbers).items():

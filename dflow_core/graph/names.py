@@ -56,12 +56,13 @@ class Name:
         UsageError: the given name is not a text.
     """
 
-    __slots__ = ("_settled", "order", "text")
+    __slots__ = ("_scope", "_settled", "order", "text")
 
     def __init__(self, given: str | None, base: str) -> None:
         if given is not None and not isinstance(given, str):
             raise UsageError(f"a name must be a text, got {type(given).__name__}")
-        self.text = _scope.get() + (base if given is None else given)
+        self._scope = _scope.get()
+        self.text = self._scope + (base if given is None else given)
         self.order = next(_creation_order)
         self._settled = given is not None
 
@@ -75,7 +76,7 @@ class Name:
     def rebase(self, base: str) -> None:
         """Let the automatic name begin with something else; a given or settled name stays."""
         if not self._settled:
-            self.text = _scope.get() + base
+            self.text = self._scope + base
 
 
 def settle(names: Iterable[Name], *, sortable: bool = False) -> None:
