@@ -91,6 +91,7 @@ class Options:
     output: str = _option(
         "stderr", _GRAPH, "where executors' output goes: stderr, logging, none, or dir:PATH for a file per process"
     )
+    trace: str = _option("", _GRAPH, "folder where executors write a line per call, for a timeline; empty is off")
     cache: bool = _option(True, _GRAPH, "whether compiled models are kept")
     cache_dir: str = _option(
         "", _GRAPH, "where compiled models are kept; empty is the user's cache folder",

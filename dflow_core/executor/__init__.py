@@ -10,6 +10,7 @@ from dflow_core.executor.inline import InlineBackend
 from dflow_core.executor.instance import InstanceRunner
 from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.executor.queue_backend import QueueBackend
+from dflow_core.executor.trace import read_calls, write_timeline
 from dflow_core.executor.transactions import Counters, Outcome
 
 __all__ = [
@@ -21,4 +22,6 @@ __all__ = [
     "NodeRunner",
     "Outcome",
     "QueueBackend",
+    "read_calls",
+    "write_timeline",
 ]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dflow_core.errors import ClosedError, NodeError, PoolExhaustedError, QueueFullError
 from dflow_core.executor.model_func import load_functions
 from dflow_core.executor.node_runner import NodeRunner
+from dflow_core.executor.trace import CallTrace
 from dflow_core.message import Block, FlowMsg, alloc_tensor, seal
 from dflow_core.model import DeadPart, InstancePlan, PneModel, UdfModel
 from dflow_core.spi import FlowFunc, FuncParams, MemoryGroup, Queue, WorkerContext, WorkerLoader
@@ -46,6 +47,7 @@ class InstanceRunner:
         self._report = report
         self._stopping = threading.Event()
         self._runner: NodeRunner | None = None
+        self._trace: CallTrace | None = None
         self._inputs: list[Queue] = []
         self._queues: dict[str, Queue] = {}
 
@@ -79,8 +81,11 @@ class InstanceRunner:
         )
         funcs = load_functions(model, self._loader, context, params)
         dead = [(part.trans_id, part.data_label, part.ports) for part in self._dead_parts]
+        if self._options.get("trace"):
+            self._trace = CallTrace(self._options["trace"], model.name, plan.index)
         self._runner = NodeRunner(
-            model, funcs, instance=plan.index, sink=self._send, alloc=self._alloc, dead=dead
+            model, funcs, instance=plan.index, sink=self._send, alloc=self._alloc, dead=dead,
+            on_call=self._trace.call if self._trace else None,
         )
         self._inputs = [self._group.queue(name) for name in plan.inputs]
         names = [name for routes in plan.outputs for route in routes for name in route.queues]
@@ -112,6 +117,8 @@ class InstanceRunner:
 
     def close(self) -> None:
         """Close the functions."""
+        if self._trace is not None:
+            self._trace.close()
         if self._runner is not None:
             self._runner.close()
             self._runner = None

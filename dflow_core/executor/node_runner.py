@@ -44,6 +44,7 @@ class NodeRunner:
         alloc: Gives blocks.
         clock: Monotonic seconds.
         dead: Parts lost with a former instance: trans_id, data_label, node ports that had arrived.
+        on_call: Told of each finished call: transaction, start and end on the clock.
         keep_exceptions: Whether to keep the last exception object; it pins the messages of its call.
     """
 
@@ -57,6 +58,7 @@ class NodeRunner:
         alloc: Alloc,
         clock: Clock = time.monotonic,
         dead: Iterable[tuple[int, int, tuple[int, ...]]] = (),
+        on_call: Callable[[int, float, float], None] | None = None,
         keep_exceptions: bool = False,
     ) -> None:
         self.calls = 0
@@ -69,6 +71,7 @@ class NodeRunner:
         self._sink = sink
         self._alloc = alloc
         self._clock = clock
+        self._on_call = on_call
         self._keep_exceptions = keep_exceptions
         dead = list(dead)
         self._functions = [_function(spec, func, dead) for spec, func in zip(model.functions, funcs, strict=True)]
@@ -147,7 +150,8 @@ class NodeRunner:
     ) -> None:
         context = CallContext(function.spec, head, self._sink, self._alloc, self._clock)
         started = self._clock()
-        self.current = (head.info.trans_id if head else 0), started
+        trans_id = head.info.trans_id if head else 0
+        self.current = trans_id, started
         try:
             call(context)
             context.finish()
@@ -158,8 +162,11 @@ class NodeRunner:
             context.fail_call(inputs, self.last_error)
         finally:
             self.current = None
-            self.busy += self._clock() - started
+            ended = self._clock()
+            self.busy += ended - started
             self.calls += 1
+            if self._on_call is not None:
+                self._on_call(trans_id, started, ended)
 
     def _error_info(self, error: BaseException, inputs: Sequence[FlowMsg]) -> ErrorInfo:
         message = error.message if isinstance(error, DflowError) else str(error)
