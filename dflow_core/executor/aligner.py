@@ -6,8 +6,9 @@ Rules:
   were made of the message with that key.
 - Every branch ends every key exactly once: with data, with a skip, or with an error. So a set is complete when each
   port has one message for the key, and nothing needs a timer.
-- A batch stands for several transactions. Where it must be paired with single messages, its head pairs as usual and
-  each other member counts as skipped on that port.
+- A batch stands for several transactions. Batches with the same members pair as batches (several outputs of one model).
+  Where a batch meets single messages, or a batch with other members, its head pairs as usual and each other member
+  counts as skipped on that port.
 - A part that was lost with a dead instance is known as dead: what still arrives of it is dropped.
 - A message the supervisor put in for a dead executor may come on top of one that had already been sent; it is dropped
   if its key is complete or waiting on that port.
@@ -57,6 +58,8 @@ class Aligner:
     def __init__(self, ports: int, dead: Iterable[tuple[int, int, tuple[int, ...]]] = ()) -> None:
         self._ports = ports
         self._waiting: dict[Key, list[deque[FlowMsg]]] = {}
+        self._held: dict[tuple[int, int], dict[int, FlowMsg]] = {}
+        self._batch_of: dict[tuple[int, int], tuple[int, int]] = {}
         self._done = RecentKeys()
         self._poisoned = RecentKeys()
         self._dead: dict[tuple[int, int], set[int]] = {}
@@ -68,17 +71,53 @@ class Aligner:
     @property
     def pending(self) -> int:
         """Keys that wait for a part."""
-        return len(self._waiting)
+        return len(self._waiting) + len(self._held)
 
     def offer(self, port: int, msg: FlowMsg) -> list[MessageSet]:
         """Take a message; returns the sets it completes, oldest first."""
         if self._ports == 1:
             return [(msg,)] if self._is_wanted(port, msg) else []
-        complete = []
-        for part in _split_members(msg):
-            if self._is_wanted(port, part):
-                complete += self._add(port, part)
-        return complete
+        parts = [(port, part) for part in _split_members(msg)]
+        is_end = msg.info.data_flag & DataFlag.END
+        if len(parts) > 1 and not is_end and self._can_hold(port, msg):
+            return self._hold(port, msg)
+        split = {self._batch_of[part.info.key] for _, part in parts if part.info.key in self._batch_of}
+        parts = [part for head in split for part in self._split(head)] + parts
+        return [found for place, part in parts if self._is_wanted(place, part) for found in self._add(place, part)]
+
+    def _can_hold(self, port: int, msg: FlowMsg) -> bool:
+        """Whether a batch may wait, or pair, as a whole."""
+        heads = {self._batch_of[key] for key in msg.keys if key in self._batch_of}
+        if not heads:
+            return not any((*key, False) in self._waiting or key in self._dead for key in msg.keys)
+        return heads == {msg.info.key} and set(next(iter(self._held[msg.info.key].values())).keys) == set(msg.keys)
+
+    def _hold(self, port: int, msg: FlowMsg) -> list[MessageSet]:
+        head = msg.info.key
+        is_known = head in self._held and port in self._held[head]
+        if msg.info.data_flag & DataFlag.INJECTED and (is_known or (*head, False) in self._done):
+            return []
+        held = self._held.setdefault(head, {})
+        held[port] = msg
+        self._batch_of.update(dict.fromkeys(msg.keys, head))
+        if len(held) < self._ports:
+            return []
+        self._forget(head)
+        for key in msg.keys:
+            self._done.add((*key, False))
+        return [tuple(held[place] for place in range(self._ports))]
+
+    def _split(self, head: tuple[int, int]) -> list[tuple[int, FlowMsg]]:
+        """The single messages that batches waiting under a head stand for."""
+        held = self._forget(head)
+        return [(place, part) for place, batch in held.items() for part in _split_members(batch)]
+
+    def _forget(self, head: tuple[int, int]) -> dict[int, FlowMsg]:
+        held = self._held.pop(head)
+        for batch in held.values():
+            for key in batch.keys:
+                self._batch_of.pop(key, None)
+        return held
 
     def _is_wanted(self, port: int, msg: FlowMsg) -> bool:
         if self._dead:

@@ -88,8 +88,7 @@ class CallContext(RunContext):
             return
         if self._head is None:
             raise UsageError("a timer has no input to inherit from: pass like= to send")
-        inherited = self._head.aux.members if len(self._spec.inputs) == 1 else ()
-        output.held_back.append((value, Aux(tuple(members) or inherited), changes or {}))
+        output.held_back.append((value, Aux(tuple(members) or self._head.aux.members), changes or {}))
 
     def open_parts(self) -> None:
         for output in self._outputs:
@@ -164,8 +163,7 @@ class CallContext(RunContext):
         info = self._head.info
         flag = info.data_flag | DataFlag.END | DataFlag.NULL
         end = replace(info, data_flag=flag, token=info.token ^ output.token)
-        members = self._head.aux.members if len(self._spec.inputs) == 1 else ()
-        self._sink(self._spec.outputs[index], FlowMsg(end, None, Aux(members)))
+        self._sink(self._spec.outputs[index], FlowMsg(end, None, Aux(self._head.aux.members)))
 
     def _end(self, info: MsgInfo, aux: Aux, index: int | None) -> None:
         targets = self._spec.outputs if index is None else (self._spec.outputs[index],)

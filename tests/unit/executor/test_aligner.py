@@ -104,3 +104,34 @@ def test_single_input_passes_everything_on() -> None:
     aligner = Aligner(1)
     batch = msg(3, members=(1, 2, 3))
     assert aligner.offer(0, batch) == [(batch,)]
+
+
+def test_batches_with_the_same_members_pair_as_batches() -> None:
+    aligner = Aligner(2)
+    assert aligner.offer(0, msg(3, members=(1, 2, 3))) == []
+    (pair,) = aligner.offer(1, msg(3, members=(1, 2, 3)))
+    assert [len(m.aux.members) for m in pair] == [3, 3] and aligner.pending == 0
+
+
+def test_batches_with_other_members_pair_member_by_member() -> None:
+    aligner = Aligner(2)
+    aligner.offer(0, msg(3, members=(1, 2, 3)))
+    first = aligner.offer(1, msg(2, members=(1, 2)))
+    second = aligner.offer(1, msg(3, members=(3,)))
+    assert sorted(ids(first + second)) == [(1, 1), (2, 2), (3, 3)] and aligner.pending == 0
+
+
+def test_single_message_splits_a_waiting_batch() -> None:
+    aligner = Aligner(2)
+    aligner.offer(0, msg(3, members=(1, 2, 3)))
+    complete = [found for t in (2, 1, 3) for found in aligner.offer(1, msg(t))]
+    assert sorted(ids(complete)) == [(1, 1), (2, 2), (3, 3)] and aligner.pending == 0
+
+
+def test_injected_error_for_a_batch_that_had_arrived_is_dropped() -> None:
+    aligner = Aligner(2)
+    flag = DataFlag.ERROR | DataFlag.INJECTED
+    aligner.offer(0, msg(3, members=(1, 2, 3)))
+    assert aligner.offer(0, msg(3, flag=flag, members=(1, 2, 3))) == []
+    assert len(aligner.offer(1, msg(3, members=(1, 2, 3)))) == 1
+    assert aligner.offer(0, msg(3, flag=flag, members=(1, 2, 3))) == [] and aligner.pending == 0
