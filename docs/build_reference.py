@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import enum
 import inspect
 import re
 import sys
 import textwrap
+import typing
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -137,11 +139,24 @@ def command_page() -> str:
 
 def describe(title: str, value: object) -> str:
     """A section about a class, a function or a value."""
+    if typing.get_origin(value) is not None:
+        return _alias(title)
     if inspect.isclass(value):
         return _join([_head(title, value, _class_signature(value)), *_members(value)])
     if callable(value):
         return _head(title, value, _signature(value))
     return f"## `{title}`\n\n`{value!r}`\n"
+
+
+def _alias(title: str) -> str:
+    """A section about a type alias, from its line in the source and the string below it."""
+    for path in sorted(FOLDER.parent.parent.glob("dflow_core/**/*.py")):
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        for statement, after in zip(body, body[1:]):
+            if isinstance(statement, ast.AnnAssign) and ast.unparse(statement.target) == title and statement.value:
+                told = ast.literal_eval(after.value) if isinstance(after, ast.Expr) else ""
+                return f"## `{title}`\n\n```text\n{title} = {ast.unparse(statement.value)}\n```\n\n{told}\n"
+    return f"## `{title}`\n"
 
 
 def _head(title: str, value: object, signature: str, level: int = 2) -> str:
@@ -194,7 +209,7 @@ def _entries(lines: Sequence[str]) -> list[str]:
 
 def _members(cls: type) -> Iterator[str]:
     if issubclass(cls, enum.Enum):
-        yield _table(("member", "value"), [(f"`{m.name}`", _code(m.value)) for m in cls])
+        yield _table(("member", "value"), [(f"`{name}`", _code(member.value)) for name, member in cls.__members__.items()])
         return
     for name, member in _public_members(cls):
         if isinstance(member, property):
