@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import enum
 import inspect
+import itertools
 import re
 import sys
 import textwrap
@@ -152,7 +153,7 @@ def _alias(title: str) -> str:
     """A section about a type alias, from its line in the source and the string below it."""
     for path in sorted(FOLDER.parent.parent.glob("dflow_core/**/*.py")):
         body = ast.parse(path.read_text(encoding="utf-8")).body
-        for statement, after in zip(body, body[1:]):
+        for statement, after in itertools.pairwise(body):
             if isinstance(statement, ast.AnnAssign) and ast.unparse(statement.target) == title and statement.value:
                 told = ast.literal_eval(after.value) if isinstance(after, ast.Expr) else ""
                 return f"## `{title}`\n\n```text\n{title} = {ast.unparse(statement.value)}\n```\n\n{told}\n"
@@ -209,7 +210,8 @@ def _entries(lines: Sequence[str]) -> list[str]:
 
 def _members(cls: type) -> Iterator[str]:
     if issubclass(cls, enum.Enum):
-        yield _table(("member", "value"), [(f"`{name}`", _code(member.value)) for name, member in cls.__members__.items()])
+        members = cls.__members__.items()
+        yield _table(("member", "value"), [(f"`{name}`", _code(member.value)) for name, member in members])
         return
     for name, member in _public_members(cls):
         if isinstance(member, property):
