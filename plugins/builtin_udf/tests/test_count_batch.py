@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from dflow_core.errors import OptionError, UsageError
-from dflow_core.message import DataFlag, Flag
+from dflow_core.message import DataFlag, Flag, TensorDesc
 from dflow_core.testing.func_harness import FuncHarness, Sent
+from dflow_core.types import DataType, Tensor
 
 MakeHarness = Callable[..., FuncHarness]
 
@@ -416,3 +417,14 @@ def test_impossible_parameters_are_refused(count_batch: MakeHarness, params: dic
 def test_ports_must_match(count_batch: MakeHarness) -> None:
     with pytest.raises(UsageError, match="as many outputs as inputs"):
         count_batch(inputs=2, outputs=1, batch_size=2)
+
+
+def test_bfloat16_stays_bfloat16(count_batch: MakeHarness) -> None:
+    h = count_batch(batch_size=2)
+    bits = np.array([0x3F80, 0x4000], np.uint16)
+    h.feed(Tensor(bits, DataType.BF16))
+    (sent,) = h.feed(Tensor(bits, DataType.BF16))
+    assert sent.msg.body is not None
+    desc = TensorDesc.unpack_from(sent.msg.body, 0)
+    assert (desc.dtype, desc.shape) == (DataType.BF16, (2, 2))
+    assert sent.array.view(np.uint16).tolist() == [bits.tolist()] * 2

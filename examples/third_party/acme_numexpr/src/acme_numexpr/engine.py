@@ -66,7 +66,7 @@ class ExprEngine(Engine):
 
     def cache_key(self, point: ProcessPoint, context: CompileContext) -> bytes:
         """The point, and numexpr's version."""
-        return to_bytes(point) + numexpr.__version__.encode()
+        return to_bytes(point) + str(numexpr.__version__).encode()
 
     def compile(self, point: ProcessPoint, context: CompileContext) -> PneModel:
         """Check ports and expression."""

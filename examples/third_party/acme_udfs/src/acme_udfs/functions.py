@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import TypeAlias, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from dflow_core.errors import OptionError, TensorError
 from dflow_core.message import Flag, FlowMsg, describe
 from dflow_core.spi import FlowFunc, FuncParams, RunContext
-from dflow_core.types import Array
+
+Numbers: TypeAlias = "npt.NDArray[np.float64]"
+"""Of any kind of number, really; numpy's types cannot say that."""
 
 
 class MovingAverage(FlowFunc):
@@ -25,7 +29,7 @@ class MovingAverage(FlowFunc):
         window = params.attrs.get("window")
         if not isinstance(window, int) or window < 1:
             raise OptionError(f"moving average: window must be a whole number from 1, got {window!r}", node=params.name)
-        self._last: deque[Array] = deque(maxlen=window)
+        self._last: deque[Numbers] = deque(maxlen=window)
 
     def proc(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
         """Take one message and send one."""
@@ -68,8 +72,8 @@ class Threshold(FlowFunc):
         context.send(0 if is_above else 1, msg)
 
 
-def _tensor(msg: FlowMsg) -> Array:
+def _tensor(msg: FlowMsg) -> Numbers:
     array = msg.get_tensor()
     if array is None or array.size == 0 or array.dtype.kind not in "biuf":
         raise TensorError(f"expected a tensor of numbers, got {describe(msg)}")
-    return array
+    return cast(Numbers, array)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dflow_core.graph import FlowData, FlowNode, FlowOutput, FuncProcessPoint
-from dflow_core.types import FuncSpec
 
 
 def moving_average(source: FlowData | FlowOutput, window: int, name: str | None = None) -> FlowOutput:
@@ -44,8 +43,7 @@ def threshold(
 
 
 def _node(function: str, outputs: int, params: dict[str, object], name: str | None) -> FlowNode:
-    spec = FuncSpec("", (0,), tuple(range(outputs)))
-    point = FuncProcessPoint(name=function.rpartition(".")[2], builtin=function, functions=(spec,))
+    point = FuncProcessPoint(name=function.rpartition(".")[2], builtin=function)
     for key, value in params.items():
         point.set_init_param(key, value)
     return point.fnode(1, outputs, name)
