@@ -104,7 +104,7 @@ def _frame(model: PneModel) -> Frame:
     )
     sections: tuple[bytes, ...]
     if isinstance(model, GraphModel):
-        names = sorted(model.side_files)
+        names = [_file_name(name) for name in sorted(model.side_files)]
         proto.graph_part.CopyFrom(
             pb.GraphPart(
                 framework=model.framework, blob_tag=model.blob_tag, settings=dict(model.settings), side_files=names
@@ -173,9 +173,10 @@ def _submodel(frame: Frame) -> PneModel:
     if part == "graph_part":
         graph = proto.graph_part
         source, blob, *files = frame.sections
+        names = map(_file_name, graph.side_files)
         return GraphModel(
             name=name, engine=engine, inputs=inputs, outputs=outputs, functions=functions, options=options,
-            framework=graph.framework, source=source, side_files=dict(zip(graph.side_files, files)), blob=blob,
+            framework=graph.framework, source=source, side_files=dict(zip(names, files)), blob=blob,
             blob_tag=graph.blob_tag, settings=dict(graph.settings),
         )
     if part == "udf_part":
@@ -189,6 +190,13 @@ def _submodel(frame: Frame) -> PneModel:
         name=name, engine=engine, inputs=inputs, outputs=outputs, functions=functions, options=options,
         data=frame.sections[0], settings=dict(proto.serialized_part.settings),
     )
+
+
+def _file_name(name: str) -> str:
+    """A side file's name, if it stays inside the folder somebody may unpack it into."""
+    if name.startswith("/") or "\0" in name or ".." in name.split("/"):
+        raise ValueError(f"a side file cannot be called {name!r}: it would lie outside the model's folder")
+    return name
 
 
 def _serialize_spec(spec: TensorSpec) -> pb.TensorSpec:

@@ -25,6 +25,7 @@ from dflow_core.model import (
 from dflow_core.types import DataType, FuncSpec, NodeOptions, TensorSpec
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+FILE_NAMES = TEXT.filter(lambda name: not name.startswith("/") and ".." not in name and "\0" not in name)
 BYTES = st.binary(max_size=150)
 NUMBERS = st.integers(0, 2**32 - 1)
 FLAGS = st.booleans()
@@ -41,7 +42,7 @@ OPTIONS = st.builds(NodeOptions, NUMBERS, NUMBERS, TEXT, st.floats(0, 1e9), TEXT
 COMMON = {"engine": TEXT, "inputs": SPECS, "outputs": SPECS, "functions": FUNCTIONS, "options": OPTIONS}
 MODELS = st.one_of(
     st.builds(
-        GraphModel, name=TEXT, framework=TEXT, source=BYTES, side_files=st.dictionaries(TEXT, BYTES, max_size=2),
+        GraphModel, name=TEXT, framework=TEXT, source=BYTES, side_files=st.dictionaries(FILE_NAMES, BYTES, max_size=2),
         blob=BYTES, blob_tag=TEXT, settings=TEXTS, **COMMON,
     ),
     st.builds(

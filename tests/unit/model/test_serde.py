@@ -128,6 +128,17 @@ def test_what_protobuf_refuses_names_the_model(model):
         serialize_submodel(model)
 
 
+@pytest.mark.parametrize("name", ["/etc/passwd", "../w.bin", "a/../../w.bin", "a\0"])
+def test_side_files_stay_inside_the_models_folder(graph_model, name):
+    with pytest.raises(PackagingError, match="outside the model's folder"):
+        serialize_submodel(dataclasses.replace(graph_model, side_files={name: b""}))
+    frame = serialize_submodel(graph_model)
+    proto = pb.SubmodelDef.FromString(frame.head)
+    proto.graph_part.side_files[0] = name
+    with pytest.raises(ModelFormatError, match="outside the model's folder"):
+        deserialize_submodel(Frame(proto.SerializeToString(), frame.sections))
+
+
 def test_metadata_that_cannot_be_written_names_the_graph(flow_model):
     with pytest.raises(PackagingError, match="node 'g'"):
         serialize_metadata(dataclasses.replace(flow_model, options={"a": "\udcff"}))
