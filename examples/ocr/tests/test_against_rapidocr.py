@@ -5,7 +5,7 @@ import pytest
 
 from dflow_ocr.annotate import write_annotated
 from dflow_ocr.pages import read_truth
-from dflow_ocr.rivals import build_rapidocr, memory_of
+from dflow_ocr.rivals import build_rapidocr
 from dflow_ocr.serial import STAGES
 from dflow_ocr.stages import decode
 from dflow_ocr.truth import characters_read
@@ -60,9 +60,3 @@ def test_annotated_page(page_files, ours, tmp_path):
     picture = decode(write_annotated(page, ours[0], tmp_path / "a.png"))
     assert picture.shape == (page.shape[0], page.shape[1] * 2, 3)
     assert (picture[:, : page.shape[1]] != page).any()
-
-
-def test_memory_of_this_process_is_told():
-    import os
-
-    assert memory_of(os.getpid()) > 50e6

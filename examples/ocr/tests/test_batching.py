@@ -60,6 +60,14 @@ def test_a_wait_of_zero_sends_every_item_alone():
     assert BucketBatcher(wait=0.0).add(32, "a", now=5.0) == [Batch(32, ("a",))]
 
 
+@pytest.mark.parametrize(("width", "size"), [(32, 6), (320, 4), (640, 2), (672, 1), (1312, 1)])
+def test_a_limit_of_columns_makes_batches_of_wide_items_smaller(width, size):
+    batcher = BucketBatcher(columns=1280)
+    for _ in range(size - 1):
+        assert batcher.add(width, "a") == []
+    assert batcher.add(width, "b") == [Batch(width, ("a",) * (size - 1) + ("b",))]
+
+
 def test_repr_shows_what_waits():
     batcher = BucketBatcher(size=3)
     batcher.add(64, "a")
@@ -68,7 +76,7 @@ def test_repr_shows_what_waits():
 
 @pytest.mark.parametrize(("size", "wait"), [(0, None), (6, -1.0)])
 def test_impossible_limits_are_refused(size, wait):
-    with pytest.raises(ValueError, match="cannot wait|at least one"):
+    with pytest.raises(ValueError, match=r"cannot wait|at least one"):
         BucketBatcher(size, wait)
 
 

@@ -53,7 +53,7 @@ def test_a_missing_package_says_what_to_install(monkeypatch):
 def test_a_missing_file_is_named(monkeypatch, tmp_path):
     spec = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
     monkeypatch.setattr(models_module, "find_spec", lambda _name: spec)
-    with pytest.raises(ModelMissingError, match="PP-OCRv6_det_small.onnx"):
+    with pytest.raises(ModelMissingError, match=r"PP-OCRv6_det_small\.onnx"):
         find_models()
 
 

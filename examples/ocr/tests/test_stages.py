@@ -91,8 +91,11 @@ def test_det_post_equals_rapidocr(seed):
     from rapidocr.ch_ppocr_det.utils import DBPostProcess
 
     rng = np.random.default_rng(seed)
-    places = [((x, y), (rng.uniform(2, 120), rng.uniform(2, 30)), rng.uniform(-40, 40) * (seed % 2))
-              for x in range(70, 640, 150) for y in range(20, 320, 60)]
+    places = [
+        ((x, y), (rng.uniform(2, 120), rng.uniform(2, 30)), rng.uniform(-40, 40) * (seed % 2))
+        for x in range(70, 640, 150)
+        for y in range(20, 320, 60)
+    ]
     heat = heat_map(*places)
     size = (480, 900)
     expected, _ = DBPostProcess(0.3, 0.5, 1000, 1.6, "fast", True)(heat, size)

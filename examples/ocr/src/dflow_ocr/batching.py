@@ -58,12 +58,14 @@ class BucketBatcher(Generic[ItemT]):
     The caller brings the time along as a number, in any unit, that only grows.
     """
 
-    def __init__(self, size: int = BATCH, wait: float | None = None) -> None:
+    def __init__(self, size: int = BATCH, wait: float | None = None, columns: int | None = None) -> None:
         """Start empty.
 
         Args:
-            size: How many items make a full batch.
+            size: How many items make a full batch at most.
             wait: The longest time an item waits for company; None waits until `flush`.
+            columns: The most columns of pixels in a batch, so that wide items travel in smaller batches; a single
+                item may be wider. None sets no limit.
 
         Raises:
             ValueError: The size is below one or the wait is negative.
@@ -74,6 +76,7 @@ class BucketBatcher(Generic[ItemT]):
             raise ValueError(f"an item cannot wait {wait}")
         self._size: Final = size
         self._wait: Final = wait
+        self._columns: Final = columns
         # Insertion order is age: a bucket is entered when its first item comes and left when its batch goes.
         self._open: dict[int, list[ItemT]] = {}
         self._since: dict[int, float] = {}
@@ -85,6 +88,19 @@ class BucketBatcher(Generic[ItemT]):
     def __repr__(self) -> str:
         waiting = ", ".join(f"{width}: {len(items)}" for width, items in sorted(self._open.items()))
         return f"<BucketBatcher of {self._size}, waiting {{{waiting}}}>"
+
+    def full_size(self, width: int) -> int:
+        """Tell how many items make a full batch.
+
+        Args:
+            width: The width of the bucket.
+
+        Returns:
+            The number of items.
+        """
+        if self._columns is None:
+            return self._size
+        return max(1, min(self._size, self._columns // width))
 
     def add(self, key: int, item: ItemT, now: float = 0.0) -> list[Batch[ItemT]]:
         """Take one item.
@@ -99,7 +115,7 @@ class BucketBatcher(Generic[ItemT]):
         """
         self._open.setdefault(key, []).append(item)
         self._since.setdefault(key, now)
-        full = [self._close(key)] if len(self._open[key]) == self._size else []
+        full = [self._close(key)] if len(self._open[key]) >= self.full_size(key) else []
         return full + self.due(now)
 
     def due(self, now: float) -> list[Batch[ItemT]]:

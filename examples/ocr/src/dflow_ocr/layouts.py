@@ -124,7 +124,7 @@ def column(frame: Frame) -> list[TextLine]:
         The lines.
     """
     row, size = frame.rows(frame.lines + 1)
-    width = frame.rng.uniform(0.45, 0.75) * (frame.width - 2 * MARGIN)
+    width = frame.rng.uniform(0.35, 0.58) * (frame.width - 2 * MARGIN)
     face = Face(frame.family, "plain", size)
     lines = [TextLine(corpus.heading(frame.rng), MARGIN, MARGIN, Face(frame.family, "strong", size + 8))]
     for number, text in zip(range(frame.lines - 1), _prose(frame.rng, face, width), strict=False):
@@ -144,7 +144,7 @@ def two_columns(frame: Frame) -> list[TextLine]:
     first = (frame.lines + 1) // 2
     row, size = frame.rows(first)
     gap = 60.0
-    width = (frame.width - 2 * MARGIN - gap) / 2
+    width = frame.rng.uniform(0.65, 1.0) * (frame.width - 2 * MARGIN - gap) / 2
     face = Face(frame.family, "plain", size)
     text = _prose(frame.rng, face, width)
     places = [(MARGIN + (width + gap) * (n >= first), MARGIN + row * (n % first)) for n in range(frame.lines)]
@@ -193,7 +193,7 @@ def letter(frame: Frame) -> list[TextLine]:
         TextLine(corpus.date(rng), right, MARGIN + row, slanted),
         TextLine(f"Dear {corpus.name(rng)},", MARGIN, MARGIN + row * 2.3, face),
     ]
-    body = _prose(rng, face, rng.uniform(0.45, 0.75) * (frame.width - 2 * MARGIN))
+    body = _prose(rng, face, rng.uniform(0.35, 0.55) * (frame.width - 2 * MARGIN))
     lines += [TextLine(next(body), MARGIN, MARGIN + row * (n + 3.5), face) for n in range(frame.lines - 4)]
     lines.append(TextLine(corpus.name(rng), MARGIN, MARGIN + row * (frame.lines + 0.3), slanted))
     return lines
@@ -221,7 +221,7 @@ def listing(frame: Frame) -> list[TextLine]:
             number = 0
             continue
         number += 1
-        width = rng.uniform(0.2, 0.7) * room
+        width = rng.uniform(0.15, 0.5) * room
         text = f"{number}. {next(_prose(rng, face, width))}"
         lines.append(TextLine(text, 1.6 * MARGIN, top, face))
     return lines

@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.context import SpawnContext, SpawnProcess
 from multiprocessing.queues import Queue
-from multiprocessing.synchronize import Barrier, Event
+from multiprocessing.synchronize import Event
 from pathlib import Path
-from typing import Any, Final
+from queue import Empty
+from typing import Any, Final, TypeVar
 
 from dflow_ocr.engine import EngineName, openvino_config
 
@@ -20,6 +21,8 @@ __all__ = ["RivalRun", "build_rapidocr", "memory_of", "run_rivals"]
 
 _THREAD_VARIABLES: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _PATIENCE: Final = 600.0
+
+ItemT = TypeVar("ItemT")
 
 
 @dataclass(frozen=True)
@@ -84,13 +87,14 @@ def run_rivals(sources: Sequence[Path], engine: EngineName, processes: int = 2) 
         RuntimeError: A process ended before its work was done.
     """
     context = multiprocessing.get_context("spawn")
-    shared = _Shared.make(context, processes)
+    shared = _Shared.make(context)
     with _one_thread_each():
         workers = [context.Process(target=_work, args=(list(sources), engine, shared)) for _ in range(processes)]
         for worker in workers:
             worker.start()
     try:
-        shared.start.wait(_PATIENCE)
+        _wait_until_ready(shared.ready, workers)
+        shared.go.set()
         start = time.perf_counter()
         texts = dict(_collect(shared.results, workers, len(sources)))
         seconds = time.perf_counter() - start
@@ -124,15 +128,15 @@ def memory_of(pid: int) -> int:
 class _Shared:
     """What the processes of one run hold in common."""
 
-    start: Barrier
+    ready: Queue[None]
+    go: Event
     leave: Event
     counter: Any
     results: Queue[tuple[int, tuple[str, ...]]]
 
     @classmethod
-    def make(cls, context: SpawnContext, processes: int) -> _Shared:
-        barrier = context.Barrier(processes + 1)
-        return cls(barrier, context.Event(), context.Value("i", 0), context.Queue())
+    def make(cls, context: SpawnContext) -> _Shared:
+        return cls(context.Queue(), context.Event(), context.Event(), context.Value("i", 0), context.Queue())
 
     def draw(self, limit: int) -> Iterator[int]:
         """Draw page numbers until there are none left."""
@@ -148,27 +152,35 @@ class _Shared:
 def _work(sources: list[Path], engine: EngineName, shared: _Shared) -> None:
     ocr = build_rapidocr(engine)
     ocr(str(sources[0]))
-    shared.start.wait(_PATIENCE)
+    shared.ready.put(None)
+    shared.go.wait(_PATIENCE)
     for number in shared.draw(len(sources)):
         shared.results.put((number, tuple(ocr(str(sources[number])).txts or ())))
     # Stay until the memory is measured.
     shared.leave.wait(_PATIENCE)
 
 
+def _wait_until_ready(ready: Queue[None], workers: Sequence[SpawnProcess]) -> None:
+    for _ in workers:
+        _next(ready, workers)
+
+
 def _collect(
     results: Queue[tuple[int, tuple[str, ...]]], workers: Sequence[SpawnProcess], count: int
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    from queue import Empty
-
     for _ in range(count):
-        while True:
-            try:
-                yield results.get(timeout=1.0)
-                break
-            except Empty:
-                gone = [worker.exitcode for worker in workers if worker.exitcode is not None]
-                if gone:
-                    raise RuntimeError(f"a rapidocr process ended early, with exit codes {gone}") from None
+        yield _next(results, workers)
+
+
+def _next(source: Queue[ItemT], workers: Sequence[SpawnProcess]) -> ItemT:
+    """Take the next item, looking now and then whether the processes still live."""
+    while True:
+        try:
+            return source.get(timeout=1.0)
+        except Empty:
+            gone = [worker.exitcode for worker in workers if worker.exitcode is not None]
+            if gone:
+                raise RuntimeError(f"a rapidocr process ended early, with exit codes {gone}") from None
 
 
 def _loaded(ocr: Any) -> Any:  # noqa: ANN401 - rapidocr ships no types
