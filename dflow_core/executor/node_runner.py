@@ -63,12 +63,13 @@ class NodeRunner:
     ) -> None:
         self.calls = 0
         self.busy = 0.0
+        self.blocked = 0.0
         self.current: tuple[int, float] | None = None
         self.last_error: ErrorInfo | None = None
         self.last_exception: BaseException | None = None
         self._node = model.name
         self._instance = instance
-        self._sink = sink
+        self._send = sink
         self._alloc = alloc
         self._clock = clock
         self._on_call = on_call
@@ -151,6 +152,7 @@ class NodeRunner:
         context = CallContext(function.spec, head, self._sink, self._alloc, self._clock)
         started = self._clock()
         trans_id = head.info.trans_id if head else 0
+        blocked = self.blocked
         self.current = trans_id, started
         try:
             call(context)
@@ -163,10 +165,16 @@ class NodeRunner:
         finally:
             self.current = None
             ended = self._clock()
-            self.busy += ended - started
+            self.busy += ended - started - (self.blocked - blocked)
             self.calls += 1
             if self._on_call is not None:
                 self._on_call(trans_id, started, ended)
+
+    def _sink(self, output: int, msg: FlowMsg) -> None:
+        """Send, and count the time it takes apart from the work: a full queue blocks here."""
+        began = self._clock()
+        self._send(output, msg)
+        self.blocked += self._clock() - began
 
     def _error_info(self, error: BaseException, inputs: Sequence[FlowMsg]) -> ErrorInfo:
         message = error.message if isinstance(error, DflowError) else str(error)
