@@ -27,7 +27,8 @@ from dflow_core.model import Failure
 
 WINDOW = 60.0
 _FIRST_DELAY = 0.05
-_LONGEST_DELAY = 5.0
+_LONGEST_DELAY = 1.0
+_SHORT_LIFE = 1.0
 _HISTORY = 32
 
 
@@ -163,6 +164,8 @@ class Lifecycle:
         self._restarts = restarts
         self._recent: deque[float] = deque()
         self._was_running = False
+        self._loaded_at = 0.0
+        self._short_lives = 0
         self._why: Failure | None = None
         self._history: deque[str] = deque(maxlen=_HISTORY)
 
@@ -197,6 +200,7 @@ class Lifecycle:
 
     def _loaded(self, event: Event, now: float) -> list[Instruction]:
         self.state, self._was_running, self._why = State.RUNNING, True, None
+        self._loaded_at = now
         return []
 
     def _not_loaded(self, event: Event, now: float) -> list[Instruction]:
@@ -229,10 +233,18 @@ class Lifecycle:
         if len(self._recent) >= self._restarts:
             self.state = State.FAILED
             return [Recover(why.message), GiveUp(self._too_often(why), True)]
-        delay = min(_FIRST_DELAY * 2 ** len(self._recent), _LONGEST_DELAY)
+        delay = self._delay(now)
         self._recent.append(now)
         self.state = State.BACKOFF
         return [Recover(why.message), WakeAfter(delay)]
+
+    def _delay(self, now: float) -> float:
+        """None after a life of some length; ever longer ones after lives that ended at once."""
+        long = self.state is State.RUNNING and now - self._loaded_at > _SHORT_LIFE
+        self._short_lives = 0 if long else self._short_lives + 1
+        if self._short_lives <= 1:
+            return 0.0
+        return min(_FIRST_DELAY * 2.0 ** (self._short_lives - 2), _LONGEST_DELAY)
 
     def _too_often(self, why: Failure) -> Failure:
         times = len(self._recent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import signal
@@ -54,6 +55,7 @@ class LocalDeployer(Deployer):
         self._wants_template = template
         self._executor, self._builtins = executor, tuple(builtins)
         self._template: Template | None = None
+        self._deployments: list[LocalDeployment] = []
         self._lock = threading.Lock()
         self._closed = False
         self._owner = OwnedByProcess.here("this deployer")
@@ -70,16 +72,25 @@ class LocalDeployer(Deployer):
         deployment = LocalDeployment(
             model, plan, options, settings, transport, template, self._executor, self._builtins
         )
+        with self._lock:
+            self._deployments = [known for known in self._deployments if not known.closed]
+            self._deployments.append(deployment)
         deployment.start()
         return deployment
 
     def close(self) -> None:
-        """End the template process; deployments still open lose their executors. Idempotent."""
+        """End the template process, and deployments that are still open. Idempotent."""
+        if self._owner.foreign:
+            return  # a fork of the application: everything belongs to the process that made it
         with self._lock:
             self._closed = True
             template, self._template = self._template, None
-        if template is not None:
-            template.close()
+            deployments, self._deployments = self._deployments, []
+        with contextlib.ExitStack() as stack:
+            if template is not None:
+                stack.callback(template.close)
+            for deployment in deployments:
+                stack.callback(deployment.close)
 
     def _current_template(self, allowed: tuple[str, ...] | None = None) -> Template | None:
         with self._lock:
@@ -88,6 +99,7 @@ class LocalDeployer(Deployer):
             if self._wants_template and (self._template is None or self._template.gone):
                 arguments = {"builtins": self._builtins, "allowed": allowed}
                 self._template = Template(Preparation(self._executor, arguments, _PRELOAD))
+                self._template.start()
             return self._template
 
     def _transport(self, scheme: str) -> Transport:
@@ -130,6 +142,11 @@ class LocalDeployment(Deployment):
             plan, model.submodels, self.group, settings.start_timeout, self._output, self._launch, self._files.drop
         )
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
     def start(self) -> None:
         """Start every process and wait until all are ready; whatever goes wrong, nothing is left.
 
@@ -139,6 +156,7 @@ class LocalDeployment(Deployment):
         try:
             for queue in self.plan.queues:
                 self.group.create_queue(queue.name, queue.depth, Overflow(queue.overflow))
+            self._output.start()
             self._supervisor.begin()
             self._supervisor.ready.wait()  # every start has a limit of its own
             if self._supervisor.failure is not None:
@@ -170,14 +188,21 @@ class LocalDeployment(Deployment):
             if self._closed:
                 return
             limit = self._settings.stop_timeout if timeout is None else timeout
-            try:
+            with contextlib.ExitStack() as stack:  # all of it, also when it is interrupted
+                stack.callback(self._mark_closed)
+                stack.callback(self.group.close)
+                stack.callback(self._output.close)
+                stack.callback(self._files.drop)
+                stack.callback(self._supervisor.end, _THREAD_LIMIT)
                 self._stop_processes(limit)
-            finally:
-                self._closed = True
-                self._let_go()
+
+    def _mark_closed(self) -> None:
+        self._closed = True
 
     def _stop_processes(self, limit: float) -> None:
         """Ask ever less politely; an interrupt ends the asking."""
+        if not self._supervisor.begun:
+            return
         settled = self._supervisor.settled
         steps: list[tuple[float, Callable[[], None]]] = [
             (0.5, lambda: self._supervisor.stop(drain=self._supervisor.failure is None)),
@@ -194,12 +219,6 @@ class LocalDeployment(Deployment):
                 self._supervisor.stop(drain=False)
                 self._supervisor.signal(signal.SIGKILL)
                 settled.wait(_THREAD_LIMIT)
-
-    def _let_go(self) -> None:
-        self._supervisor.end(_THREAD_LIMIT)
-        self._files.drop()
-        self._output.close()
-        self.group.close()
 
     def _launch(self, member: Member, ended: Callable[[int | None], None]) -> ExecutorProcess:
         """Start an executor and send it what it has to load; called in the supervisor's thread."""

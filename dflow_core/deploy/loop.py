@@ -27,7 +27,7 @@ class Loop:
 
     def __init__(self, name: str, idle: Callable[[], float | None], broken: Callable[[BaseException], None]) -> None:
         self._idle, self._broken = idle, broken
-        self._end = False
+        self._started = self._end = False
         self._inbox: deque[Call] = deque()
         self._timers: list[tuple[float, int, Call]] = []
         self._numbers = itertools.count()
@@ -40,7 +40,13 @@ class Loop:
 
     def start(self) -> None:
         """Start the thread."""
+        self._started = True  # first: an interrupt may come while the thread starts
         self._thread.start()
+
+    @property
+    def started(self) -> bool:
+        """Whether `start` was called."""
+        return self._started
 
     def post(self, call: Call) -> None:
         """Have a call made soon; any thread."""
@@ -66,10 +72,11 @@ class Loop:
     def close(self, timeout: float) -> None:
         """End the thread after the calls that wait already; any thread but its own. Idempotent."""
         self.post(self._finish)
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
-        else:
+        if not self._started:
             self._release()
+            return
+        with contextlib.suppress(RuntimeError):  # interrupted before it began; it ends when it does
+            self._thread.join(timeout)
 
     def _run(self) -> None:
         pause: float | None = None

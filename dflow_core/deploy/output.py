@@ -100,9 +100,14 @@ class OutputForwarder:
         self._sink = sink
         self._logs: list[ProcessLog] = []
         self._pending = b""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._stop = threading.Event()
+        self._started = False
         self._thread = threading.Thread(target=self._run, name="dflow-output", daemon=True)
+
+    def start(self) -> None:
+        """Begin to pass on."""
+        self._started = True  # first: an interrupt may come while the thread starts
         self._thread.start()
 
     def open_log(self, label: str) -> ProcessLog:
@@ -120,7 +125,9 @@ class OutputForwarder:
     def close(self) -> None:
         """Pass on what is left, as far as it is taken within a second, and end. Idempotent."""
         self._stop.set()
-        self._thread.join(_FINAL_LIMIT + 1.0)
+        if self._started:
+            with contextlib.suppress(RuntimeError):  # interrupted before it began; it ends when it does
+                self._thread.join(_FINAL_LIMIT + 1.0)
         with self._lock:
             for log in self._logs:
                 log.close()

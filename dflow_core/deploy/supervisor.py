@@ -105,6 +105,11 @@ class Supervisor:
         self._loop.post(self._begin)
 
     @property
+    def begun(self) -> bool:
+        """Whether anything may run."""
+        return self._loop.started
+
+    @property
     def post(self) -> Callable[[Callable[[], None]], None]:
         """Has a function called in the supervisor's thread (any thread)."""
         return self._loop.post

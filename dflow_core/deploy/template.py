@@ -54,7 +54,12 @@ class Template:
         self._gone = False
         self._child: Child | None = None
         self._socket, self._far = socket.socketpair()
+        self._started = False
         self._thread = threading.Thread(target=self._serve, name="dflow-template", daemon=True)
+
+    def start(self) -> None:
+        """Start the process; requests may be made at once and are answered when it is there."""
+        self._started = True  # first: an interrupt may come while the thread starts
         self._thread.start()
 
     @property
@@ -105,10 +110,15 @@ class Template:
         if self._owner.foreign:
             return
         self._shut()
-        self._thread.join(timeout)
-        if self._thread.is_alive():
-            self.abandon()
+        if not self._started:
+            self._socket.close()
+            self._far.close()
+            return
+        with contextlib.suppress(RuntimeError):  # interrupted before it began; it ends when it does
             self._thread.join(timeout)
+            if self._thread.is_alive():
+                self.abandon()
+                self._thread.join(timeout)
 
     def _send(self, data: bytes, fds: ChildFds) -> None:
         self._socket.settimeout(_SEND_LIMIT)
