@@ -113,6 +113,25 @@ def test_outputs_of_known_size_are_written_in_place(bench, pool, runtime: str) -
         assert result.tolist() == [2] * size
 
 
+def test_shapes_that_are_computed_are_followed(bench, make_onnx) -> None:
+    """As the OCR recogniser does it: a shape passed through an Identity, which hides its value from shape inference."""
+    data = make_onnx(
+        [("Shape", "x", "s"), ("Identity", "s", "t"), ("Reshape", "x t", "y")],
+        [("x", "FLOAT", ["N", "M"])], [("y", "FLOAT", ["N", "M"])],
+    )
+    assert bench.worker(data, runtime="openvino")._session.traits.to_text() == "[[true], true]"
+
+
+def test_a_shape_that_is_an_input_is_not_trusted(bench, pool, make_onnx) -> None:
+    inputs = [("x", "FLOAT", ["N"]), ("s", "INT64", [2])]
+    data = make_onnx([("Reshape", "x s", "y")], inputs, [("y", "FLOAT", ["A", "B"])])
+    worker = bench.worker(data, runtime="openvino")
+    assert worker._session.traits.to_text() == "[[false], false]"
+    x = np.arange(6, dtype=np.float32)
+    for shape in ((2, 3), (6, 1), (1, 6), (3, 2), (2, 3)):
+        assert worker.execute([x, np.array(shape)], pool)[0].shape == shape
+
+
 @pytest.mark.parametrize("runtime", ["openvino", "onnxruntime"])
 def test_an_output_whose_size_depends_on_data_is_never_lost(bench, pool, runtime: str) -> None:
     """A bound buffer smaller than the result would be left unwritten without an error, then abort the process."""

@@ -51,7 +51,7 @@ _INT32 = np.iinfo(np.int32)
 _BUILTIN_DTYPES = frozenset(range(24))
 _MARK = np.frombuffer(b"\x93\xd7\x5a\x0e\xb1\x6f\xc4\x28", np.uint8)
 _MARK_BYTES = _MARK.tobytes()
-_SAMPLES = ((1, 64), (2, 96), (1, 32), (3, 128), (2, 8), (4, 256), (2, 2), (1, 224), (2, 320))
+_SAMPLES = ((1, 64), (2, 96), (64, 64), (96, 96), (1, 32), (3, 128), (2, 8), (4, 256), (2, 2), (1, 224), (2, 320))
 
 
 class OpenVinoRuntime(Runtime):
@@ -362,9 +362,10 @@ def _traits(model: Any) -> Traits:
         return Traits(_static_outputs(model), steady=False)
     if all(port.get_partial_shape().is_static for port in model.inputs):
         return Traits(_static_outputs(model), _all_static(model))
+    plain = _without_identities(model)
     seen: list[Traits] = []
     for batch, size in _SAMPLES:
-        clone = model.clone()
+        clone = plain.clone()
         try:
             clone.reshape({index: _sample(port, batch, size) for index, port in enumerate(clone.inputs)})
         except Exception:  # not every sample suits every model
@@ -374,6 +375,17 @@ def _traits(model: Any) -> Traits:
             bindable = tuple(map(all, zip(seen[0].bindable, seen[1].bindable)))
             return Traits(bindable, seen[0].steady and seen[1].steady)
     return Traits(_static_outputs(model), steady=False)
+
+
+def _without_identities(model: Any) -> Any:
+    """A copy without operations that do nothing but hide the values of shapes from shape inference."""
+    from openvino.utils import replace_output_update_name
+
+    plain = model.clone()
+    for op in plain.get_ops():
+        if op.get_type_name() == "Identity":
+            replace_output_update_name(op.output(0), op.input(0).get_source_output())
+    return plain
 
 
 def _static_outputs(model: Any) -> tuple[bool, ...]:
