@@ -57,20 +57,17 @@ class PyFunction(Generic[P, R]):
 
     def __dflow_packer__(self, _target: object) -> FuncPackage:
         """Make the function ready to travel; `FuncProcessPoint(py_func=...)` looks for this."""
-        travels_as = self if self._home() else self.__dflow_target__
-        return make_package("function", travels_as, [self._analysed], self._options, self.__name__)
-
-    def _home(self) -> str | None:
-        """Where another process can import this object, or None."""
         from dflow_core.udf import is_importable
 
-        return self.__dflow_target__.__qualname__ if is_importable(self, self.__dflow_target__) else None
+        travels_as = self if is_importable(self, self.__dflow_target__) else self.__dflow_target__
+        return make_package("function", travels_as, [self._analysed], self._options, self.__name__)
 
     def __reduce_ex__(self, protocol: object) -> str | tuple[object, ...]:
-        # A function of a module that can be imported goes by name, as pickle does with plain functions.
-        home = self._home()
-        if home is not None:
-            return home
+        # A function that is found by its name goes by name, as pickle does with plain functions.
+        from dflow_core.udf import goes_by_name
+
+        if goes_by_name(self, self.__dflow_target__):
+            return self.__dflow_target__.__qualname__
         return object.__reduce_ex__(self, 2)
 
     def __repr__(self) -> str:

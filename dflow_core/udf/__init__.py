@@ -4,6 +4,7 @@ from dflow_core.udf.code_hash import fingerprint
 from dflow_core.udf.importable import is_importable
 from dflow_core.udf.meta import MetaParams, MetaRunContext
 from dflow_core.udf.packaging import MethodSpec, PythonFunc, pack, unpack
+from dflow_core.udf.pickling import goes_by_name
 from dflow_core.udf.python_func import python_funcs
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "MethodSpec",
     "PythonFunc",
     "fingerprint",
+    "goes_by_name",
     "is_importable",
     "pack",
     "python_funcs",

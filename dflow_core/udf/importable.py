@@ -49,15 +49,21 @@ def is_importable(obj: object, named: object = None, path: ImportPath | None = N
         named: Object whose `__module__` and `__qualname__` say where; `obj` itself if not given.
         path: Where the interpreter looks, if it is known already.
     """
+    module = home_of(obj, named)
+    return module is not None and (path or ImportPath()).has(module)
+
+
+def home_of(obj: object, named: object = None) -> ModuleType | None:
+    """The module in which an object is found by its name, or None; `__main__` is nobody else's home."""
     named = obj if named is None else named
     module = sys.modules.get(str(getattr(named, "__module__", None)))
     qualname = getattr(named, "__qualname__", None)
     if module is None or module.__name__ == "__main__" or not isinstance(qualname, str):
-        return False
+        return None
     found: object = module
     for name in qualname.split("."):
         found = getattr(found, name, None)
-    return found is obj and (path or ImportPath()).has(module)
+    return module if found is obj else None
 
 
 def _places(module: ModuleType) -> list[str]:

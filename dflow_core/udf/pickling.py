@@ -11,9 +11,9 @@ from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from functools import cache
 from types import CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from dflow_core.udf.importable import ImportPath
+from dflow_core.udf.importable import ImportPath, home_of
 
 if TYPE_CHECKING:
     from cloudpickle import Pickler
@@ -66,6 +66,17 @@ def travels_by_value(module: ModuleType) -> bool:
     return any(".".join(parts[: i + 1]) in registered for i in range(len(parts)))
 
 
+def goes_by_name(obj: object, named: object) -> bool:
+    """Whether pickling may write down only where an object is found, right now.
+
+    Args:
+        obj: The object.
+        named: Object whose `__module__` and `__qualname__` say where.
+    """
+    module = home_of(obj, named)
+    return module is not None and not travels_by_value(module)
+
+
 def _new_module(name: str) -> ModuleType:
     return ModuleType(name)
 
@@ -92,7 +103,7 @@ def _pickler_class() -> type[Pickler]:
         """Takes modules by value without going in circles, and no open files."""
 
         has_code = False
-        dispatch_table = ChainMap({CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table)
+        dispatch_table: ClassVar[Mapping[type, object]] = ChainMap({CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table)
 
         def reducer_override(self, obj: object) -> object:
             if isinstance(obj, io.TextIOWrapper) and obj not in (sys.stdin, sys.stdout, sys.stderr):
