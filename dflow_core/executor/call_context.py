@@ -28,6 +28,7 @@ from dflow_core.message import (
     alloc_tensor,
     child_token,
     encode,
+    members_size,
 )
 from dflow_core.spi import RunContext
 from dflow_core.types import Array, FuncSpec
@@ -75,8 +76,9 @@ class CallContext(RunContext):
     def now(self) -> float:
         return self._clock()
 
-    def alloc(self, shape: Sequence[int], dtype: np.dtype[np.generic]) -> Array:
-        return alloc_tensor(shape, np.dtype(dtype), self._alloc)
+    def alloc(self, shape: Sequence[int], dtype: np.dtype[np.generic], members: int = 0) -> Array:
+        inherited = len(self._head.aux.members) if self._head else 0
+        return alloc_tensor(shape, np.dtype(dtype), self._alloc, members_size(max(members, inherited)))
 
     def send(
         self, index: int, value: object, *, like: FlowMsg | None = None, members: Sequence[Member] = (),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 
-from dflow_core.errors import DflowError
+from dflow_core.errors import DflowError, TensorError
 from dflow_core.executor.aligner import Aligner, MessageSet
 from dflow_core.executor.call_context import CallContext, OutputSink
 from dflow_core.executor.gathering import Gathered, Gatherer
@@ -180,9 +180,17 @@ class NodeRunner:
         message = error.message if isinstance(error, DflowError) else str(error)
         if isinstance(error, SystemExit):
             message = f"user code called sys.exit({error.code!r})"
-        shapes = tuple(describe(msg) for msg in inputs[:16])
+        shapes = tuple(_described(msg) for msg in inputs[:16])
+        hint = (error.hint if isinstance(error, DflowError) else None) or ""
         trace = "".join(traceback.format_exception(type(error), error, _user_frames(error)))
-        return ErrorInfo("node", message, type(error).__name__, self._node, self._instance, trace, shapes)
+        return ErrorInfo("node", message, type(error).__name__, self._node, self._instance, trace, shapes, hint)
+
+
+def _described(msg: FlowMsg) -> str:
+    try:
+        return describe(msg)
+    except TensorError as error:
+        return f"unreadable ({error.message})"
 
 
 def _user_frames(error: BaseException) -> TracebackType | None:

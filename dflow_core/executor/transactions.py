@@ -206,14 +206,15 @@ def error_of(msg: FlowMsg) -> DflowError:
     if info.node:
         where["instance"] = info.instance
     if info.kind == "lost":
-        return InstanceLostError(info.message, output=info.traceback, **where)  # type: ignore[arg-type]
+        return InstanceLostError(info.message, output=info.traceback, hint=info.hint or None, **where)  # type: ignore[arg-type]
     if info.kind == "align":
-        return AlignmentError(info.message, **where)  # type: ignore[arg-type]
+        return AlignmentError(info.message, hint=info.hint or None, **where)  # type: ignore[arg-type]
     return NodeError(
         info.message,
         error_type=info.error_type,
         remote_traceback=info.traceback,
         input_shapes=info.input_shapes,
         ret_code=msg.info.ret_code,
+        hint=info.hint or None,
         **where,  # type: ignore[arg-type]
     )

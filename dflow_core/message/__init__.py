@@ -11,7 +11,7 @@ word at offset 48 of MsgInfo holds the part token (`info.py` says what that is f
 Modules, lowest first: info, block, aux, tensor_desc, tensors, flow_msg, payload.
 """
 
-from dflow_core.message.aux import NO_AUX, Aux, ErrorInfo, Member
+from dflow_core.message.aux import NO_AUX, Aux, ErrorInfo, Member, members_size
 from dflow_core.message.block import Block, HeapBlock, block_of
 from dflow_core.message.feed_info import FeedInfo
 from dflow_core.message.flow_msg import FlowMsg
@@ -57,6 +57,7 @@ __all__ = [
     "decode",
     "describe",
     "encode",
+    "members_size",
     "read_tensor",
     "root_token",
     "seal",

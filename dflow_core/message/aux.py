@@ -33,6 +33,7 @@ class ErrorInfo:
         node, instance: Where.
         traceback: Formatted traceback, or last output of a dead process.
         input_shapes: Inputs in words.
+        hint: What to do.
     """
 
     kind: str
@@ -42,6 +43,7 @@ class ErrorInfo:
     instance: int = 0
     traceback: str = ""
     input_shapes: tuple[str, ...] = ()
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +88,8 @@ class Aux:
 
 
 NO_AUX = Aux()
+
+
+def members_size(count: int) -> int:
+    """Bytes the aux section of a batch with that many members takes."""
+    return 4 + count * (8 + HEAD_SIZE) if count else 0

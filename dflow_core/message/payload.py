@@ -30,19 +30,20 @@ Alloc = Callable[[int], Block]
 _ALIGN = 64
 
 
-def alloc_tensor(shape: Sequence[int], dtype: np.dtype[np.generic], alloc: Alloc) -> Array:
+def alloc_tensor(shape: Sequence[int], dtype: np.dtype[np.generic], alloc: Alloc, spare: int = 0) -> Array:
     """An uninitialised array that lies in a fresh block, ready to be sent without a copy.
 
     Args:
         shape: Dimensions.
         dtype: Any dtype a tensor can have, strings excepted.
         alloc: Gives a block of that many bytes.
+        spare: Bytes to keep free behind it for an aux section.
     """
     data_type = data_type_of(dtype)
     if data_type is DataType.STRING:
         raise TensorError("string tensors cannot be filled in place; send the array itself")
     size = math.prod(shape) * dtype.itemsize
-    block = alloc(DATA_OFFSET + size)
+    block = alloc(DATA_OFFSET + size + spare)
     data = block.array(writable=True)
     TensorDesc(data_type, tuple(shape), size).pack_into(data, HEAD_SIZE)
     return data[DATA_OFFSET : DATA_OFFSET + size].view(dtype).reshape(shape)
@@ -145,7 +146,8 @@ def _reusable_block(array: Array, head: bytearray, extra: bytes) -> Block | None
     if not array.flags.c_contiguous:
         return None
     block = block_of(array)
-    if block is None or block.nbytes != DATA_OFFSET + array.nbytes + len(extra):
+    end = DATA_OFFSET + array.nbytes
+    if block is None or block.nbytes < end + len(extra):
         return None
     data = block.array()
     if array.ctypes.data != data.ctypes.data + DATA_OFFSET:
@@ -153,11 +155,13 @@ def _reusable_block(array: Array, head: bytearray, extra: bytes) -> Block | None
     desc = TensorDesc.unpack_from(data, HEAD_SIZE)
     if desc.shape != array.shape or desc.dtype is not data_type_of(array.dtype):
         return None
-    if array.flags.writeable and not extra:
+    if array.flags.writeable:
         array.flags.writeable = False
-        block.array(writable=True)[:HEAD_SIZE] = np.frombuffer(head, np.uint8)
+        target = block.array(writable=True)
+        target[:HEAD_SIZE] = np.frombuffer(head, np.uint8)
+        target[end : end + len(extra)] = np.frombuffer(extra, np.uint8)
         return block
-    same = data[:HEAD_SIZE].tobytes() == bytes(head) and data[DATA_OFFSET + array.nbytes :].tobytes() == extra
+    same = data[:HEAD_SIZE].tobytes() == bytes(head) and data[end : end + len(extra)].tobytes() == extra
     return block if same else None
 
 

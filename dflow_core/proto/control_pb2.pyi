@@ -93,7 +93,7 @@ class LoadRequest(_message.Message):
     builtins: _containers.RepeatedScalarFieldContainer[str]
     all_plugins_allowed: bool
     allowed_plugins: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, process: _Optional[_Union[Process, _Mapping]] = ..., models: _Optional[_Iterable[str]] = ..., options: _Optional[_Mapping[str, str]] = ..., group_scheme: _Optional[str] = ..., group_token: _Optional[bytes] = ..., group_fds: _Optional[int] = ..., dead_parts: _Optional[_Iterable[_Union[DeadPart, _Mapping]]] = ..., builtins: _Optional[_Iterable[str]] = ..., all_plugins_allowed: _Optional[bool] = ..., allowed_plugins: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, process: _Optional[_Union[Process, _Mapping]] = ..., models: _Optional[_Iterable[str]] = ..., options: _Optional[_Mapping[str, str]] = ..., group_scheme: _Optional[str] = ..., group_token: _Optional[bytes] = ..., group_fds: _Optional[int] = ..., dead_parts: _Optional[_Iterable[_Union[DeadPart, _Mapping]]] = ..., builtins: _Optional[_Iterable[str]] = ..., all_plugins_allowed: bool = ..., allowed_plugins: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Ready(_message.Message):
     __slots__ = ()
@@ -139,7 +139,7 @@ class Stop(_message.Message):
     __slots__ = ("drain",)
     DRAIN_FIELD_NUMBER: _ClassVar[int]
     drain: bool
-    def __init__(self, drain: _Optional[bool] = ...) -> None: ...
+    def __init__(self, drain: bool = ...) -> None: ...
 
 class StatusRequest(_message.Message):
     __slots__ = ("number",)
@@ -163,7 +163,7 @@ class InstanceState(_message.Message):
     in_call: bool
     trans_id: int
     call_age: float
-    def __init__(self, model: _Optional[str] = ..., index: _Optional[int] = ..., calls: _Optional[int] = ..., busy: _Optional[float] = ..., in_call: _Optional[bool] = ..., trans_id: _Optional[int] = ..., call_age: _Optional[float] = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., index: _Optional[int] = ..., calls: _Optional[int] = ..., busy: _Optional[float] = ..., in_call: bool = ..., trans_id: _Optional[int] = ..., call_age: _Optional[float] = ...) -> None: ...
 
 class Status(_message.Message):
     __slots__ = ("number", "instances")

@@ -52,8 +52,8 @@ class RunContext(abc.ABC):
         """Seconds on the monotonic clock (a test's clock in tests)."""
 
     @abc.abstractmethod
-    def alloc(self, shape: Sequence[int], dtype: np.dtype[np.generic]) -> Array:
-        """A writable array that can be sent without a copy."""
+    def alloc(self, shape: Sequence[int], dtype: np.dtype[np.generic], members: int = 0) -> Array:
+        """A writable array that can be sent without a copy, as a batch of up to `members` members if that is given."""
 
     @abc.abstractmethod
     def send(

@@ -57,7 +57,7 @@ class BucketBatch(FlowFunc):
 
     def _send(self, context: RunContext, batch: Batch[FlowMsg]) -> None:
         lines = [line for msg in batch.items if (line := msg.get_tensor()) is not None]
-        feed = context.alloc((len(lines), *lines[0].shape), np.dtype(np.float32))
+        feed = context.alloc((len(lines), *lines[0].shape), np.dtype(np.float32), len(lines))
         np.stack(lines, out=feed)
         members = [Member(msg.info) for msg in batch.items]
         context.send(0, feed, like=batch.items[-1], members=members)

@@ -32,7 +32,7 @@ def stack(context: RunContext, arrays: Sequence[Array], size: int) -> Array:
     if _is_text(arrays):
         out: Array = np.zeros(shape, np.result_type(*arrays))
     else:
-        out = context.alloc(shape, arrays[0].dtype)
+        out = context.alloc(shape, arrays[0].dtype, len(arrays))
     if len(shapes) == 1:
         np.stack(arrays, out=out[: len(arrays)])
     else:
@@ -49,7 +49,7 @@ def join(context: RunContext, arrays: Sequence[Array], dim: int) -> Array:
         return np.concatenate(arrays, axis=dim)
     shape = list(arrays[0].shape)
     shape[dim] = sum(array.shape[dim] for array in arrays)
-    out = context.alloc(shape, arrays[0].dtype)
+    out = context.alloc(shape, arrays[0].dtype, len(arrays))
     np.concatenate(arrays, axis=dim, out=out)
     return out
 
