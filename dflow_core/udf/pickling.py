@@ -77,6 +77,14 @@ def goes_by_name(obj: object, named: object) -> bool:
     return module is not None and not travels_by_value(module)
 
 
+def _stream_name(stream: io.TextIOWrapper) -> str:
+    """Which of the standard streams it is; cloudpickle would send the content of any other file along."""
+    for name in ("stdin", "stdout", "stderr"):
+        if stream is getattr(sys, name):
+            return name
+    raise pickle.PicklingError("an open file belongs to its process")
+
+
 def _new_module(name: str) -> ModuleType:
     return ModuleType(name)
 
@@ -103,11 +111,13 @@ def _pickler_class() -> type[Pickler]:
         """Takes modules by value without going in circles, and no open files."""
 
         has_code = False
-        dispatch_table: ClassVar[Mapping[type, object]] = ChainMap({CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table)
+        dispatch_table: ClassVar[Mapping[type, object]] = ChainMap(
+            {CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table
+        )
 
         def reducer_override(self, obj: object) -> object:
-            if isinstance(obj, io.TextIOWrapper) and obj not in (sys.stdin, sys.stdout, sys.stderr):
-                raise pickle.PicklingError("an open file belongs to its process")
+            if isinstance(obj, io.TextIOWrapper):
+                return getattr, (sys, _stream_name(obj))
             if isinstance(obj, ModuleType) and travels_by_value(obj):
                 self.has_code = True
                 content = {k: v for k, v in vars(obj).items() if k not in _OF_THE_IMPORT}
