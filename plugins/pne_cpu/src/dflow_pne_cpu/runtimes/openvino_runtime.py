@@ -32,26 +32,19 @@ import numpy as np
 from dflow_core.errors import PluginError, RunError, TensorError
 from dflow_core.spi import OutputAlloc
 from dflow_core.types import Array, DataType, TensorSpec, numpy_dtype_of
-from dflow_pne_cpu.model_file import TENSORFLOW, ModelFile
+from dflow_pne_cpu.model_file import ModelFile
 from dflow_pne_cpu.names import spellings
 from dflow_pne_cpu.recipe import Recipe
 from dflow_pne_cpu.runtimes.base import RefusedError, Runtime, Session, Traits, words_of
+from dflow_pne_cpu.runtimes.openvino_reader import ELEMENT_TYPES, FRONT_ENDS, read_model
+from dflow_pne_cpu.runtimes.openvino_shapes import traits_of
 
-_TYPES = {
-    DataType.FLOAT: "f32", DataType.FLOAT16: "f16", DataType.INT8: "i8", DataType.INT32: "i32", DataType.UINT8: "u8",
-    DataType.INT16: "i16", DataType.UINT16: "u16", DataType.UINT32: "u32", DataType.INT64: "i64",
-    DataType.UINT64: "u64", DataType.DOUBLE: "f64", DataType.BOOL: "boolean", DataType.BF16: "bf16",
-    DataType.STRING: "string",
-}
-_DTYPES = {name: dtype for dtype, name in _TYPES.items()}
-_FRONT_ENDS = {"onnx": "onnx", TENSORFLOW: "tf"}
-_CONTROL_FLOW = frozenset({"If", "Loop", "TensorIterator"})
+_DTYPES = {name: dtype for dtype, name in ELEMENT_TYPES.items()}
 _MOST_SHAPES = 4096
 _INT32 = np.iinfo(np.int32)
 _BUILTIN_DTYPES = frozenset(range(24))
 _MARK = np.frombuffer(b"\x93\xd7\x5a\x0e\xb1\x6f\xc4\x28", np.uint8)
 _MARK_BYTES = _MARK.tobytes()
-_SAMPLES = ((1, 64), (2, 96), (64, 64), (96, 96), (1, 32), (3, 128), (2, 8), (4, 256), (2, 2), (1, 224), (2, 320))
 
 
 class OpenVinoRuntime(Runtime):
@@ -59,7 +52,7 @@ class OpenVinoRuntime(Runtime):
 
     id: ClassVar[str] = "openvino"
     package: ClassVar[str] = "openvino"
-    frameworks: ClassVar[frozenset[str]] = frozenset(_FRONT_ENDS)
+    frameworks: ClassVar[frozenset[str]] = frozenset(FRONT_ENDS)
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -78,8 +71,8 @@ class OpenVinoRuntime(Runtime):
 
     def compile(self, file: ModelFile, recipe: Recipe, threads: int) -> Session:
         self.prepare()
-        model = _read(file, recipe)
-        traits = _traits(model)
+        model = read_model(file, recipe)
+        traits = traits_of(model)
         config = _config(recipe, threads)
         try:
             compiled = self._core.compile_model(model, "CPU", config)
@@ -289,55 +282,6 @@ def _config(recipe: Recipe, threads: int) -> dict[str, Any]:
     }
 
 
-def _read(file: ModelFile, recipe: Recipe) -> Any:
-    from openvino.frontend import FrontEndManager
-
-    try:
-        front_end = FrontEndManager().load_by_framework(_FRONT_ENDS[file.framework])
-        with file.opened() as path:
-            wish = front_end.load(path)
-            _choose_outputs(wish, file, recipe)
-            _change_inputs(wish, recipe)
-            model = front_end.convert(wish)
-    except RefusedError:
-        raise
-    except Exception as cause:
-        raise RefusedError(f"OpenVINO cannot read {file.label}: {words_of(cause)}") from cause
-    if any(port.get_element_type().to_string() == "string" for port in (*model.inputs, *model.outputs)):
-        raise RefusedError("OpenVINO runs no string tensors")
-    return model
-
-
-def _choose_outputs(wish: Any, file: ModelFile, recipe: Recipe) -> None:
-    if recipe.file_order:
-        return
-    if file.framework == TENSORFLOW:
-        names = [name if ":" in name else f"{name}:0" for name in recipe.outputs]
-    else:
-        names = list(recipe.outputs)
-    places = [wish.get_place_by_tensor_name(name) for name in names]
-    missing = [name for name, place in zip(names, places) if place is None]
-    if missing:
-        raise RefusedError(f"OpenVINO finds no tensor {', '.join(missing)} in {file.label}")
-    wish.override_all_outputs(places)
-
-
-def _change_inputs(wish: Any, recipe: Recipe) -> None:
-    import openvino
-
-    for wanted in recipe.inputs:
-        if wanted.dtype is None and wanted.dims is None:
-            continue
-        place = next((p for p in wish.get_inputs() if set(p.get_names()) & set(spellings(wanted.name))), None)
-        if place is None:
-            raise RefusedError(f"OpenVINO finds no input {wanted.name}")
-        if wanted.dtype is not None:
-            wish.set_element_type(place, getattr(openvino.Type, _TYPES[wanted.dtype]))
-        if wanted.dims is not None:
-            dims = [openvino.Dimension(low, high) for low, high in wanted.dims]
-            wish.set_partial_shape(place, openvino.PartialShape(dims))
-
-
 def _find_port(ports: Sequence[Any], name: str) -> int:
     """Index of the port of that name; -1 where the library dropped it because nothing reads it."""
     wanted = set(spellings(name))
@@ -350,61 +294,3 @@ def _spec_of(port: Any, name: str) -> TensorSpec:
     if shape.rank.is_dynamic:
         return TensorSpec(dtype, None, name)
     return TensorSpec(dtype, tuple(d.get_length() if d.is_static else -1 for d in shape), name)
-
-
-def _traits(model: Any) -> Traits:
-    """Which shapes follow from the input shapes alone.
-
-    Those do that are static, or that the shape inference of the library, which sees no data, finds static for two
-    different samples of input shapes; never behind control flow, whose branches may have shapes of their own.
-    """
-    if any(op.get_type_name() in _CONTROL_FLOW for op in model.get_ops()):
-        return Traits(_static_outputs(model), steady=False)
-    if all(port.get_partial_shape().is_static for port in model.inputs):
-        return Traits(_static_outputs(model), _all_static(model))
-    plain = _without_identities(model)
-    seen: list[Traits] = []
-    for batch, size in _SAMPLES:
-        clone = plain.clone()
-        try:
-            clone.reshape({index: _sample(port, batch, size) for index, port in enumerate(clone.inputs)})
-        except Exception:  # not every sample suits every model
-            continue
-        seen.append(Traits(_static_outputs(clone), _all_static(clone)))
-        if len(seen) == 2:
-            bindable = tuple(map(all, zip(seen[0].bindable, seen[1].bindable)))
-            return Traits(bindable, seen[0].steady and seen[1].steady)
-    return Traits(_static_outputs(model), steady=False)
-
-
-def _without_identities(model: Any) -> Any:
-    """A copy without operations that do nothing but hide the values of shapes from shape inference."""
-    from openvino.utils import replace_output_update_name
-
-    plain = model.clone()
-    for op in plain.get_ops():
-        if op.get_type_name() == "Identity":
-            replace_output_update_name(op.output(0), op.input(0).get_source_output())
-    return plain
-
-
-def _static_outputs(model: Any) -> tuple[bool, ...]:
-    return tuple(port.get_partial_shape().is_static for port in model.outputs)
-
-
-def _all_static(model: Any) -> bool:
-    return all(out.get_partial_shape().is_static for op in model.get_ops() for out in op.outputs())
-
-
-def _sample(port: Any, batch: int, size: int) -> Any:
-    import openvino
-
-    shape = port.get_partial_shape()
-    if shape.rank.is_dynamic:
-        return shape
-    dims = []
-    for index, dim in enumerate(shape):
-        low, high = dim.get_min_length(), dim.get_max_length()
-        wanted = batch if index == 0 and len(shape) > 1 else size
-        dims.append(max(low, min(wanted, high) if high > 0 else wanted))
-    return openvino.PartialShape(dims)
