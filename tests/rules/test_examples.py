@@ -1,8 +1,8 @@
 """What documents show runs and prints what they say.
 
 In every page the ```python blocks are one program, run from top to bottom; a ```text block right behind one is what it
-prints (`...` stands for anything). A ```console block holds `$ dflow ...` lines with what they print. A block that must
-not run says so: ```python no-run.
+prints (`...` stands for anything). A ```console block holds `$ dflow ...` and `$ pip install ./folder` lines with what
+they print. A ```python block marked `file=path` is written to that file; one marked `no-run` is not run.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(?P<kind>\w+)(?P<marks>[^\n]*)\n(?P<body>.*?)^```\n?(?P<gap>\s*)", re.M | re.S)
 MARK = "-- end of block {} --"
 NEEDED = ("tests", "examples")
+INSTALLED = "installed"
 
 
 @dataclass
@@ -31,6 +32,7 @@ class Block:
     body: str
     line: int
     prints: str | None = None
+    file: str = ""
 
 
 def blocks_of(text: str) -> list[Block]:
@@ -42,8 +44,9 @@ def blocks_of(text: str) -> list[Block]:
         line = text.count("\n", 0, match.start()) + 1
         if kind == "text" and before is not None:
             before.prints = body
-        wanted = kind in ("python", "console") and "no-run" not in match["marks"]
-        block = Block(kind, body, line) if wanted else None
+        named = re.search(r"file=(\S+)", match["marks"])
+        wanted = (kind in ("python", "console") or named) and "no-run" not in match["marks"]
+        block = Block(kind, body, line, file=named[1] if named else "") if wanted else None
         found += [block] if block else []
         directly = text[match.end() :].startswith("```")
         before = block if directly else None
@@ -56,7 +59,8 @@ def pages() -> list[Path]:
 
 
 def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    env = os.environ | {"PYTHONUNBUFFERED": "1", "DFLOW_CACHE_DIR": str(folder / "cache")}
+    path = os.pathsep.join(filter(None, [str(folder / INSTALLED), os.environ.get("PYTHONPATH")]))
+    env = os.environ | {"PYTHONUNBUFFERED": "1", "DFLOW_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": path}
     return subprocess.run(
         command, cwd=folder, env=env, capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL
     )
@@ -89,7 +93,13 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_example_of_a_page_runs_and_prints_what_it_says(page, folder):
     blocks = blocks_of(page.read_text(encoding="utf-8"))
-    python = [block for block in blocks if block.kind == "python"]
+    for block in blocks:
+        if block.file:
+            (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / block.file).write_text(block.body, encoding="utf-8")
+        if block.kind == "console":
+            check_console(block, folder)
+    python = [block for block in blocks if block.kind == "python" and not block.file]
     if python:
         script = folder / f"{page.stem.replace('-', '_').lower()}_examples.py"
         script.write_text(program(python), encoding="utf-8")
@@ -100,18 +110,20 @@ def test_every_example_of_a_page_runs_and_prints_what_it_says(page, folder):
             printed, _, rest = rest.partition(MARK.format(number) + "\n")
             if block.prints is not None:
                 assert same(block.prints, printed), f"line {block.line} prints:\n{printed}"
-    for block in blocks:
-        if block.kind == "console":
-            check_console(block, folder)
 
 
 def check_console(block: Block, folder: Path) -> None:
     for part in re.split(r"^\$ ", block.body, flags=re.M)[1:]:
         command, _, expected = part.partition("\n")
         words = command.split()
-        assert words[0] in ("dflow", "python"), f"line {block.line}: only dflow and python run in examples"
-        start = [sys.executable, "-m", "dflow_core.cli.main"] if words[0] == "dflow" else [sys.executable]
-        done = run([*start, *words[1:]], folder)
+        if words[:2] == ["pip", "install"]:
+            how = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--target", INSTALLED]
+            start = [sys.executable, "-m", "pip", "install", *how, *words[2:]]
+        else:
+            assert words[0] == "dflow", f"line {block.line}: only dflow and pip install run in examples"
+            start = [sys.executable, "-m", "dflow_core.cli.main", *words[1:]]
+        done = run(start, folder)
+        assert done.returncode == 0, f"line {block.line}: $ {command}\n{done.stdout}{done.stderr}"
         assert not expected.strip() or same(expected, done.stdout + done.stderr), (
             f"line {block.line}: $ {command}\n{done.stdout}{done.stderr}"
         )
