@@ -119,7 +119,7 @@ def _one_of(key: str, value: str, known: tuple[str, ...]) -> str:
 def _precision(value: str) -> str:
     if value.lower() in _HALF:
         raise OptionError(f"precision={value!r} is not offered: some models give wrong answers in it",
-                          hint="use 'f32', or 'bf16' for speed where about 1e-2 is exact enough")
+                          hint="use 'f32', or 'bf16' for speed where answers may deviate by up to 1e-1")
     if value.lower() not in _PRECISIONS:
         raise OptionError(f"precision={value!r} is neither 'f32' nor 'bf16'", hint=near(value, _PRECISIONS))
     return _PRECISIONS[value.lower()]
