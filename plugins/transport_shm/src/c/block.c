@@ -24,9 +24,9 @@ static uint32_t take(struct dshm *h, uint64_t size, uint32_t order, uint64_t *mi
     uint32_t b = hd->block_free;
     if (b == NIL) return NIL;
     struct block *blk = h->blocks + b;
-    uint32_t chunk = buddy_take(h, order, granules(h, size) << h->gran_shift, missing);
-    if (chunk == NIL) return NIL;
-    uint64_t off = (uint64_t)chunk << h->gran_shift;
+    uint32_t page = buddy_take(h, order, granules(h, size) << h->gran_shift, missing);
+    if (page == NIL) return NIL;
+    uint64_t off = (uint64_t)page << h->gran_shift;
     hd->block_free = blk->next;
     stop_here(h, DSHM_STOP_ALLOC_TAKEN);
     if (blk->off != off || blk->size != size) {

@@ -8,6 +8,8 @@
 
 #include "layout.h"
 
+enum { COLOURS = 16 };
+
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -120,8 +122,8 @@ uint64_t buddy_shrink(struct dshm *h, uint64_t want) {
     return before - h->hd->backed;
 }
 
-void buddy_give(struct dshm *h, uint32_t chunk, uint32_t order) {
-    push(h, h->hd->warm, chunk, order);
+void buddy_give(struct dshm *h, uint32_t page, uint32_t order) {
+    push(h, h->hd->warm, page >> order << order, order);
     h->hd->frees++;
 }
 
@@ -154,7 +156,10 @@ void buddy_rebuild(struct dshm *h) {
     uint64_t *used = malloc((hd->n_used + 1) * sizeof *used);
     if (!used) return;
     for (uint32_t b = 0; b < hd->max_blocks && n < hd->n_used; b++)
-        if (h->blocks[b].used) used[n++] = h->blocks[b].off >> h->gran_shift << 8 | h->blocks[b].order;
+        if (h->blocks[b].used) {
+            uint32_t order = h->blocks[b].order;
+            used[n++] = h->blocks[b].off >> h->gran_shift >> order << order << 8 | order;
+        }
     qsort(used, n, sizeof *used, by_offset_down);
     for (uint32_t k = 0; k < ORDERS; k++) hd->warm[k] = hd->cold[k] = NIL;
     for (size_t i = 0; i < n; i++) {
@@ -199,13 +204,21 @@ static int grow_tables(struct dshm *h, uint64_t end) {
     return DSHM_OK;
 }
 
+/* Where in a chunk a block begins. Were it always the start, the first bytes of all large blocks would fall into the
+ * same sets of the caches and of the TLB, and a message of megabytes would cost more than one of bytes. */
+static uint32_t colour(uint32_t chunk, uint32_t order, uint64_t pages) {
+    uint64_t spare = (1ull << order) - pages;
+    return (chunk >> order) % (uint32_t)(spare < COLOURS ? spare + 1 : COLOURS);
+}
+
 uint32_t buddy_take(struct dshm *h, uint32_t order, uint64_t want, uint64_t *missing) {
     struct header *hd = h->hd;
     uint64_t n = want >> h->gran_shift;
     if (hd->in_use + want > hd->limit) return NIL;
     uint32_t chunk = take_any(h, order, want);
     if (chunk == NIL) return NIL;
-    *missing = n == 1 ? !bit(h, chunk) : n - backed_count(h, chunk, n);
+    uint32_t page = chunk + colour(chunk, order, n);
+    *missing = n == 1 ? !bit(h, page) : n - backed_count(h, page, n);
     if (*missing) {
         uint64_t bytes = *missing << h->gran_shift;
         if (hd->backed + bytes > hd->limit) buddy_shrink(h, hd->backed + bytes - hd->limit);
@@ -216,5 +229,5 @@ uint32_t buddy_take(struct dshm *h, uint32_t order, uint64_t want, uint64_t *mis
         hd->backed += bytes;
     }
     if (chunk + (1ull << order) > hd->high) hd->high = chunk + (1ull << order);
-    return chunk;
+    return page;
 }

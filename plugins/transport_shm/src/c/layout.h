@@ -169,7 +169,7 @@ void dshm_unlock(struct dshm *h);
 
 /* buddy.c */
 uint32_t buddy_take(struct dshm *h, uint32_t order, uint64_t want, uint64_t *missing);
-void buddy_give(struct dshm *h, uint32_t chunk, uint32_t order);
+void buddy_give(struct dshm *h, uint32_t page, uint32_t order);
 void buddy_rebuild(struct dshm *h);
 uint64_t buddy_shrink(struct dshm *h, uint64_t want);
 uint64_t backed_count(struct dshm *h, uint64_t from, uint64_t n);
