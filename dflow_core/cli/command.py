@@ -30,11 +30,18 @@ class Refused(click.ClickException):
         self.hint = hint
 
 
-def command(name: str) -> Callable[[Callable[Concatenate[Services, Output, P], int]], click.Command]:
+def command(
+    name: str, *, passes_on: bool = False
+) -> Callable[[Callable[Concatenate[Services, Output, P], int]], click.Command]:
     """Turn a function into a command.
 
     The function is given the services and the output, then its options; it returns the exit code.
+
+    Args:
+        name: Name of the command.
+        passes_on: Whether options it does not know are taken as arguments.
     """
+    context = {"ignore_unknown_options": passes_on}
 
     def wrap(func: Callable[Concatenate[Services, Output, P], int]) -> click.Command:
         @click.pass_context
@@ -48,7 +55,7 @@ def command(name: str) -> Callable[[Callable[Concatenate[Services, Output, P], i
         named = functools.update_wrapper(run, func)
         named = click.option("--debug", is_flag=True, help="Show tracebacks.")(named)
         named = click.option("--json", "as_json", is_flag=True, help="Print one JSON document, no tables.")(named)
-        return click.command(name, help=func.__doc__)(named)
+        return click.command(name, help=func.__doc__, context_settings=context)(named)
 
     return wrap
 

@@ -15,12 +15,12 @@ from dflow_core.cli.services import Services
 PACKAGE = "dflow_ocr"
 
 
-@command("demo")
+@command("demo", passes_on=True)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def demo(services: Services, output: Output, arguments: tuple[str, ...]) -> int:
     """The OCR of page images by three models, in processes; results go to out/.
 
-    ARGUMENTS go to the demo: `dflow demo -- --help` lists them.
+    ARGUMENTS go to the demo, such as `--pages FOLDER` for your own images; `dflow demo -- --help` lists them.
     """
     if importlib.util.find_spec(PACKAGE) is None:
         raise Refused("the demo is not installed", "make demo, in a clone; or pip install ./examples/ocr")

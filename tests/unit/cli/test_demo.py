@@ -40,3 +40,4 @@ def test_the_demo_gives_its_own_exit_code(cli, package, ends, code):
 
 def test_arguments_reach_the_demo(cli, package):
     assert "['0', '--pages', 'folder', '--json']" in cli("demo", "--json", "--", "0", "--pages", "folder").out
+    assert "['0', '--pages', 'folder']" in cli("demo", "0", "--pages", "folder").out
