@@ -13,12 +13,10 @@ class UdfEngine(Engine):
 
     Args:
         engine_id: Id it is registered under.
-        version: Version that goes into cache keys.
     """
 
-    def __init__(self, engine_id: str, version: str) -> None:
+    def __init__(self, engine_id: str) -> None:
         self.id = engine_id
-        self._version = version
 
     def describe(self, point: ProcessPoint) -> PointIO | None:
         return None

@@ -16,7 +16,7 @@ def _accepts(point: ProcessPoint) -> bool:
 def _engine() -> Engine:
     from dflow_pne_udf.engine import UdfEngine
 
-    return UdfEngine(ENGINE_ID, ENGINE_VERSION)
+    return UdfEngine(ENGINE_ID)
 
 
 def _worker() -> WorkerLoader:
