@@ -23,6 +23,7 @@ What was measured about it, and shapes this file (docs of the plugin, "traps"):
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -45,6 +46,24 @@ _INT32 = np.iinfo(np.int32)
 _BUILTIN_DTYPES = frozenset(range(24))
 _MARK = np.frombuffer(b"\x93\xd7\x5a\x0e\xb1\x6f\xc4\x28", np.uint8)
 _MARK_BYTES = _MARK.tobytes()
+_TELEMETRY = "openvino_telemetry"
+
+
+def import_quietly() -> Any:
+    """The module `openvino`, without its telemetry.
+
+    Importing openvino starts a thread that sends a record of use over the network. Nobody who runs a pipeline
+    has asked for that; without the package `openvino_telemetry` it falls back to a stub, so it is made to miss it.
+    """
+    missing = sys.modules.get(_TELEMETRY)
+    if missing is None:
+        sys.modules[_TELEMETRY] = None  # type: ignore[assignment]
+    try:
+        import openvino
+    finally:
+        if missing is None:
+            del sys.modules[_TELEMETRY]
+    return openvino
 
 
 class OpenVinoRuntime(Runtime):
@@ -63,7 +82,7 @@ class OpenVinoRuntime(Runtime):
             if self._core is not None:
                 return
             try:
-                import openvino
+                openvino = import_quietly()
             except (ImportError, OSError) as cause:
                 raise PluginError(f"OpenVINO cannot be imported: {words_of(cause)}",
                                   hint="pip install openvino, or ask for runtime='onnxruntime'") from cause
