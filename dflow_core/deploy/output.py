@@ -45,7 +45,9 @@ class ProcessLog:
         self._life = os.fstat(self.fd).st_size
 
     def tail(self, limit: int = TAIL) -> str:
-        """The last part of what the current process has printed, from the start of a line."""
+        """The last part of what the current process has printed, from the start of a line; empty once closed."""
+        if self.fd < 0:
+            return ""
         size = os.fstat(self.fd).st_size
         start = max(self._life, size - min(limit, TAIL))
         data = os.pread(self.fd, size - start, start)

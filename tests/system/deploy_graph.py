@@ -146,10 +146,14 @@ def wait_for(condition: Callable[[], bool], limit: float = 10.0) -> bool:
 def alive(pid: int) -> bool:
     """Whether a process exists and is no zombie."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+        return _stat(pid)[0] not in "ZX"
     except OSError:
         return False
-    return state not in "ZX"
+
+
+def _stat(pid: int | str) -> list[str]:
+    """State, parent and so on of a process."""
+    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
 
 
 def descendants(pid: int) -> dict[int, str]:
@@ -158,7 +162,7 @@ def descendants(pid: int) -> dict[int, str]:
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
-                fields = Path(f"/proc/{entry}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+                fields = _stat(entry)
             except OSError:
                 continue
             parents[int(entry)] = int(fields[1]), fields[0]
@@ -177,6 +181,7 @@ def descriptors() -> int:
 
 def memory_files() -> list[str]:
     """Memory files this process holds open or has mapped."""
-    links = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")]
+    open_files = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
+    links = [os.readlink(path) for path in open_files if os.path.islink(path)]
     maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     return [text for text in (*links, *maps) if "memfd:" in text]

@@ -209,7 +209,7 @@ def test_everything_ends_with_the_application(template):
         application.send_signal(number)
         application.wait(10)
         application.stdout.close()
-        assert wait_for(lambda: not any(map(alive, pids)), 5)
+        assert wait_for(lambda pids=pids: not any(map(alive, pids)), 5)
 
 
 def test_ctrl_c_while_starting_leaves_nothing():

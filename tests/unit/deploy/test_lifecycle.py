@@ -170,7 +170,9 @@ def test_what_cannot_follow_raises_with_the_history():
         life.handle(Loaded(), 0.0)
 
 
-EVENTS = [Begin(), Loaded(), NotLoaded(BROKEN), Unable(BROKEN), Overdue("x"), CRASH, Ended("y", True), Timer(), StopAsked()]
+EVENTS = [
+    Begin(), Loaded(), NotLoaded(BROKEN), Unable(BROKEN), Overdue("x"), CRASH, Ended("y", True), Timer(), StopAsked(),
+]
 
 
 @given(st.lists(st.sampled_from(EVENTS), max_size=60), st.integers(0, 3))
