@@ -1,0 +1,29 @@
+"""`python -m bench`: every measurement, one after the other; `python -m bench hop ocr` only those."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SUBJECTS = ("hop", "startup", "models", "ocr")
+
+
+def main() -> int:
+    """Run the subjects named on the command line, or all; returns how many failed."""
+    wanted = [name for name in sys.argv[1:] if not name.startswith("-")] or list(SUBJECTS)
+    options = [arg for arg in sys.argv[1:] if arg.startswith("-")]
+    unknown = set(wanted) - set(SUBJECTS)
+    if unknown:
+        print(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(SUBJECTS)}", file=sys.stderr)
+        return 2
+    failed = 0
+    for name in wanted:
+        print(f"\n== {name}", flush=True)
+        failed += subprocess.run([sys.executable, str(HERE / name / "run.py"), *options]).returncode != 0
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
