@@ -119,7 +119,7 @@ def command_page() -> str:
 
     from dflow_core.cli.app import COMMANDS, app
 
-    root = click.Context(app, info_name="dflow")
+    root = click.Context(app, info_name="dflow", **app.context_settings)
     codes = "Exit codes: 0 done, 1 faults or a failed run, 2 wrong usage, 130 interrupted.\n"
     parts = ["# Command line\n", MADE, "`pip install 'dflow-core[cli]'`\n", codes]
     for name in COMMANDS:
