@@ -67,7 +67,8 @@ def bfloat16_dtype() -> np.dtype[np.generic] | None:
         import ml_dtypes
     except ImportError:
         return None
-    return np.dtype(ml_dtypes.bfloat16)
+    found: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
+    return found
 
 
 def data_type_of(dtype: npt.DTypeLike) -> DataType:

@@ -24,10 +24,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 import zmq
-from dflow_transport_shm import ShmTransport
-from dflow_transport_shm.group import ShmGroup
 
 from dflow_core.spi.transport import GroupConfig
+from dflow_transport_shm import ShmTransport
+from dflow_transport_shm.group import ShmGroup
 
 Bytes = npt.NDArray[np.uint8]
 

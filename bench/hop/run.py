@@ -1,6 +1,6 @@
 """Messages a second from process to process: dflow beside what else Python offers, in one run.
 
-usage: python bench/hop/run.py [--rounds 5] [--secs 0.4] [--spin-us 5] [--out results.jsonl]
+usage: python bench/hop/run.py [--rounds 5] [--secs 0.4] [--spin-us 5] [--patience 0] [--out results.jsonl]
 
 `hop`: one producer, one consumer. `pipeline`: source -> A -> B -> sink, A and B pass on. Queues hold 8. The source
 writes the first and the last byte of every message, the sink reads both and checks that none is missing. All rows of a
@@ -28,10 +28,11 @@ DEPTH = 8
 GO_ON, START_CLOCK, LAST = 0, 1, 2
 LIMIT = 30
 WARM = 0.25
+QUIET = 0.15
 
 
 def source(line: Line, warm: float, secs: float) -> None:
-    """Send for `warm` seconds so that all memory is in use, then for `secs`; the first byte says what begins or ends."""
+    """Send for `warm` seconds so that all memory is in use, then for `secs`; first bytes say what begins or ends."""
     end = line.end(0)
     count = send_for(end, warm, 0)
     count = send(end, START_CLOCK, count)
@@ -119,14 +120,36 @@ def measure(name: str, hops: int, size: int, secs: float, spin_us: int) -> float
         line.close()
 
 
+def busy(secs: float) -> float:
+    """Share of the machine that was busy during the next `secs`."""
+    def ticks() -> tuple[int, int]:
+        fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        return sum(fields), fields[3] + fields[4]
+
+    before = ticks()
+    time.sleep(secs)
+    after = ticks()
+    return 1 - (after[1] - before[1]) / max(1, after[0] - before[0])
+
+
+def wait_for_quiet(patience: float) -> float:
+    """Wait at most `patience` seconds for others to leave the machine alone; returns how busy they were last."""
+    end = time.monotonic() + patience
+    while (share := busy(0.2)) > QUIET and time.monotonic() < end:
+        pass
+    return share
+
+
 def rows(args: argparse.Namespace) -> Iterator[dict[str, object]]:
     """Every measurement, as it is made."""
     for round_ in range(args.rounds):
         for shape in args.shapes:
             for size in args.sizes:
                 for name in args.lines:
+                    share = wait_for_quiet(args.patience) if args.patience else None
                     rate = measure(name, HOPS[shape], size, args.secs, args.spin_us)
-                    yield {"round": round_, "shape": shape, "size": size, "line": name, "rate": round(rate, 1)}
+                    row = {"round": round_, "shape": shape, "size": size, "line": name, "rate": round(rate, 1)}
+                    yield row if share is None else row | {"busy_before": round(share, 2)}
 
 
 def table(results: list[dict[str, object]]) -> str:
@@ -148,7 +171,7 @@ def table(results: list[dict[str, object]]) -> str:
             text.append(f"{name} | " + " | ".join(cells))
         others = [name for name in names if name not in OURS]
         for name in [name for name in names if name in OURS and others]:
-            best = [max(others, key=lambda other: median[shape, other, s]) for s in sizes]  # noqa: B023
+            best = [max(others, key=lambda other: median[shape, other, s]) for s in sizes]
             text.append(f"{name} / best other | " + " | ".join(
                 f"{median[shape, name, s] / median[shape, b, s]:.2f} ({b})" for s, b in zip(sizes, best)))
         if OURS[0] in names:
@@ -163,6 +186,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--secs", type=float, default=0.4, help="seconds a measurement")
     parser.add_argument("--spin-us", type=int, default=5, help="what dflow's group is configured with")
+    parser.add_argument("--patience", type=float, default=0, help="seconds to wait for a quiet machine, each time")
     parser.add_argument("--out", type=Path, help="file for one JSON line a measurement")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--lines", nargs="+", default=list(LINES), choices=list(LINES))

@@ -1,7 +1,7 @@
 """Data in, data out: transactions, pairing, running nodes, and the executor process.
 
 State machines: `aligner`, `gathering`, `call_context`, `node_runner`, `transactions`. Shells around them:
-`instance` (queues of one node instance), `queue_backend` and `inline` (the caller's side), `client`, `main` (the process).
+`instance` (queues of one node instance), `queue_backend` and `inline` (the caller's side), `client`, `main` (process).
 """
 
 from dflow_core.executor.backend import Backend

@@ -133,9 +133,7 @@ class CallContext(RunContext):
     def fail_call(self, inputs: Sequence[FlowMsg], error: ErrorInfo) -> None:
         """End the inputs of a call that raised."""
         ended: dict[tuple[int, int], FlowMsg] = {msg.info.key: msg for msg in inputs}
-        if self._head is not None and len(self._spec.inputs) != 1:
-            ended = {self._head.info.key: self._head}
-        elif self._spec.gather and self._head is not None:
+        if (self._head is not None and len(self._spec.inputs) != 1) or (self._spec.gather and self._head is not None):
             ended = {self._head.info.key: self._head}
         for msg in ended.values():
             self.fail_with(msg, error)

@@ -28,7 +28,7 @@ class CallTrace:
         os.makedirs(folder, exist_ok=True)
         safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in node)[:80]
         path = os.path.join(folder, f"{safe}#{instance}-{os.getpid()}{_SUFFIX}")
-        self._file: TextIO | None = open(path, "w", encoding="utf-8")
+        self._file: TextIO | None = open(path, "w", encoding="utf-8")  # noqa: SIM115 - closed by close()
         self._head = {"node": node, "instance": instance, "pid": os.getpid()}
         self._lines = 0
 

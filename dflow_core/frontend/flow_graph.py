@@ -201,7 +201,7 @@ class FlowGraph(data.FlowGraph):
         """The next result of what was fed with `feed`.
 
         Args:
-            outputs: Outputs to return, in this order; None is all. A result is taken whole: outputs left out are let go.
+            outputs: Outputs to return, in this order; None is all. A result is taken whole; the rest is let go.
             timeout: Seconds; None is the option `fetch_timeout`.
             copy: Whether to give writable copies.
             with_info: Whether to return `(value, FeedInfo)`.

@@ -136,7 +136,7 @@ class MsgInfo:
         return made
 
     def copy(self) -> MsgInfo:
-        """A copy; spelled out, because `dataclasses.replace` takes five times as long and this runs for each message."""
+        """A copy; spelled out, as `dataclasses.replace` takes five times as long and this runs for each message."""
         return MsgInfo(
             self.trans_id, self.msg_type, self.ret_code, self.start_time, self.end_time, self.flags, self.data_flag,
             self.worker_id, self.step_id, self.token, self.data_label, self.route_label, self.version, self.user_data,

@@ -76,7 +76,7 @@ class RunContext(abc.ABC):
 
     @abc.abstractmethod
     def send_part(self, index: int, value: object) -> None:
-        """Send one of several values made of the current input, at once; the executor closes the parts after the call."""
+        """Send one of several values made of the current input, at once; they are closed after the call."""
 
     @abc.abstractmethod
     def skip(self, msg: FlowMsg, index: int | None = None) -> None:

@@ -1,7 +1,7 @@
 """The hooks a plugin may implement. Hooks only register; none decides.
 
-A plugin is a module named by an entry point in the group `dflow.plugins`, with functions decorated by `hookimpl`. It may
-set `DFLOW_SPI_VERSION` to the version it was written for; without it the current one is assumed.
+A plugin is a module named by an entry point in the group `dflow.plugins`, with functions decorated by `hookimpl`. It
+may set `DFLOW_SPI_VERSION` to the version it was written for; without it the current one is assumed.
 Each hook returns entries: ids with functions that import late, so that listing plugins imports no driver.
 """
 

@@ -117,12 +117,12 @@ class MetaParams:
         """A list of strings, or []."""
         return self._get_list(name, str)
 
-    def get_attr_tensor_dtype(self, name: str) -> tuple[int, npt.DTypeLike]:
+    def get_attr_tensor_dtype(self, name: str) -> tuple[int, type[np.generic] | None]:
         """A data type as numpy type, or None."""
         code, value = self._get(name, DataType, DataType.UNDEFINED)
         return (ERR_ATTR_NOT_EXISTS, None) if code else (SUCCESS, numpy_dtype_of(value).type)
 
-    def get_attr_tensor_dtype_list(self, name: str) -> tuple[int, list[npt.DTypeLike]]:
+    def get_attr_tensor_dtype_list(self, name: str) -> tuple[int, list[type[np.generic]]]:
         """A list of data types as numpy types, or []."""
         code, value = self._get_list(name, DataType)
         return (ERR_ATTR_NOT_EXISTS, []) if code else (SUCCESS, [numpy_dtype_of(item).type for item in value])

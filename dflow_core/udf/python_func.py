@@ -50,7 +50,7 @@ class Instance:
 
     def bound(self, name: str) -> Callable[..., object]:
         """The callable of a function: the target itself, or a method of it."""
-        found = self._target if self._package.kind == "function" else getattr(self._target, name)
+        found: object = self._target if self._package.kind == "function" else getattr(self._target, name)
         if not callable(found):
             raise UsageError(f"{name!r} of {type(self._target).__name__} is not callable")
         return found

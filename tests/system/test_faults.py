@@ -230,7 +230,7 @@ def test_waiting_in_vain_names_the_node_and_shows_its_stack() -> None:
         with pytest.raises(df.WaitTimeoutError) as caught:
             graph.fetch(timeout=0.5)
         text = str(caught.value)
-        assert "picky#0" in text and "time.sleep" in text or "in picky" in text
+        assert ("picky#0" in text and "time.sleep" in text) or "in picky" in text
 
 
 def test_graph_with_a_hanging_node_closes_within_its_limit() -> None:

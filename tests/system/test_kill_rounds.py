@@ -1,6 +1,7 @@
-"""SIGKILL of every process of a running graph at random moments: no hang, nothing left, every transaction accounted for.
+"""SIGKILL of every process of a running graph at random moments: nothing hangs, is left behind or goes uncounted.
 
-The short form runs in every test run; `pytest -m slow tests/system/test_kill_rounds.py` runs twenty times as many rounds.
+The short form runs in every test run; `pytest -m slow tests/system/test_kill_rounds.py` runs twenty times as many
+rounds.
 """
 
 from __future__ import annotations
@@ -29,8 +30,7 @@ def scale(x):
 
 @df.pyflow(restarts=1_000_000)
 def spread(x):
-    for part in np.array_split(x, 3):
-        yield part
+    yield from np.array_split(x, 3)
 
 
 @df.pyflow(gather=True, restarts=1_000_000)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.unit.executor.support import NOTHING, Func, Node, inline
 
 from dflow_core.errors import AlignmentError, ClosedError, DroppedError, NodeError, UsageError, WaitTimeoutError
 from dflow_core.executor import GraphClient
 from dflow_core.message import FeedInfo, decode
+from tests.unit.executor.support import NOTHING, Func, Node, inline
 
 
 def double() -> GraphClient:

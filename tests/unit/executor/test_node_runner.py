@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.unit.executor.support import NOTHING, Func, Node, message
 
 from dflow_core.message import DataFlag, FlowMsg, decode, root_token
+from tests.unit.executor.support import NOTHING, Func, Node, message
 
 
 def run(node: Node, *messages: tuple[int, FlowMsg]) -> list[tuple[int, FlowMsg]]:

@@ -16,9 +16,12 @@ from dflow_ocr.arrays import Pixels
 from dflow_ocr.crops import by_width
 from dflow_ocr.recognise import HEIGHT
 
-__all__ = ["BATCH", "Batch", "BucketBatcher", "PageGatherer", "page_batches"]
+__all__ = ["BATCH", "COLUMNS", "Batch", "BucketBatcher", "PageGatherer", "page_batches"]
 
 BATCH: Final = 6
+COLUMNS: Final = 1280
+"""The most columns in a batch of a bucket. A line of 640 columns or more costs no less in company, and large batches
+only make the recogniser's buffers larger."""
 _LEAST_WIDTH: Final = 320
 
 ItemT = TypeVar("ItemT")

@@ -11,7 +11,17 @@ from dflow_ocr import stages
 from dflow_ocr.arrays import Floats, Pixels
 from dflow_ocr.recognise import PageText, ReadLine
 
-__all__ = ["FoundLines", "OpenPage", "assemble", "collect", "find_lines", "open_page", "upright_batches", "upright_lines"]
+__all__ = [
+    "FoundLines",
+    "OpenPage",
+    "assemble",
+    "assemble_in_order",
+    "collect",
+    "find_lines",
+    "open_page",
+    "upright_batches",
+    "upright_lines",
+]
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ def _read_lines() -> FlowFunc:
 def dflow_register_udfs() -> list[UdfEntry]:
     """Batching across pages, and reading of batches."""
     return [
-        UdfEntry(BUCKET_BATCH, _bucket_batch, {"size": 6, "wait": 0.25, "columns": 0}, holds_inputs=True, n_mapping=True),
+        UdfEntry(
+            BUCKET_BATCH, _bucket_batch, {"size": 6, "wait": 0.25, "columns": 0}, holds_inputs=True, n_mapping=True
+        ),
         UdfEntry(READ_LINES, _read_lines, {}, holds_inputs=True, n_mapping=True),
     ]

@@ -41,7 +41,7 @@ class RivalRun:
         return len(self.texts) / self.seconds
 
 
-def build_rapidocr(engine: EngineName, threads: int = 1) -> Any:  # noqa: ANN401 - rapidocr ships no types
+def build_rapidocr(engine: EngineName, threads: int = 1) -> Any:
     """Load rapidocr as a user would, but with the engine, precision and threads stated.
 
     Args:
@@ -183,7 +183,7 @@ def _next(source: Queue[ItemT], workers: Sequence[SpawnProcess]) -> ItemT:
                 raise RuntimeError(f"a rapidocr process ended early, with exit codes {gone}") from None
 
 
-def _loaded(ocr: Any) -> Any:  # noqa: ANN401 - rapidocr ships no types
+def _loaded(ocr: Any) -> Any:
     """Have the models loaded now: rapidocr loads each at its first use."""
     for load in ("_load_det_model", "_load_cls_model", "_load_rec_model"):
         getattr(ocr, load)()

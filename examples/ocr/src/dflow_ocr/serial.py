@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeVar
 
 from dflow_ocr import stages
 from dflow_ocr.arrays import Floats, Pixels
-from dflow_ocr.batching import Batch, BucketBatcher, PageGatherer, page_batches
+from dflow_ocr.batching import COLUMNS, Batch, BucketBatcher, PageGatherer, page_batches
 from dflow_ocr.engine import EngineName, load_model
 from dflow_ocr.models import find_models, read_alphabet
 from dflow_ocr.recmodel import CLASSES_OUTPUT, SCORES_OUTPUT, short_answer_model
@@ -157,7 +157,7 @@ class SerialOcr:
         Returns:
             The pages' texts, in the order given.
         """
-        batcher: BucketBatcher[_Line] = BucketBatcher()
+        batcher: BucketBatcher[_Line] = BucketBatcher(columns=COLUMNS)
         gatherer: PageGatherer[int, ReadLine] = PageGatherer()
         boxes: list[Floats] = []
         done: dict[int, PageText] = {}

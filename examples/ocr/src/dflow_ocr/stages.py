@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dflow_ocr.batching import BATCH, Batch, BucketBatcher, PageGatherer, page_batches
+from dflow_ocr.batching import BATCH, COLUMNS, Batch, BucketBatcher, PageGatherer, page_batches
 from dflow_ocr.crops import CLS_BATCH, by_width, cls_post, cls_pre, crop_lines, turn
 from dflow_ocr.detect import PageFit, decode, det_post, det_pre, fit_page, page_boxes, reading_order
 from dflow_ocr.recognise import (
@@ -23,6 +23,7 @@ from dflow_ocr.recognise import (
 __all__ = [
     "BATCH",
     "CLS_BATCH",
+    "COLUMNS",
     "Batch",
     "BucketBatcher",
     "PageFit",
