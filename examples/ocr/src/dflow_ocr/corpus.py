@@ -7,8 +7,28 @@ from typing import Final
 
 __all__ = ["amount", "date", "heading", "item", "name", "sentence", "words"]
 
-_WORDS: Final = tuple(
-    ["about", "above", "across", "after", "against", "along", "among", "around", "because", "before", "behind", "below", "between", "beyond", "bridge", "bright", "broad", "build", "carry", "castle", "centre", "change", "chapter", "choose", "circle", "clear", "climb", "cloud", "coast", "collect", "colour", "common", "copper", "corner", "cotton", "country", "cover", "cross", "current", "dance", "danger", "daughter", "decide", "deliver", "depend", "design", "detail", "dinner", "direct", "distance", "double", "doubt", "dream", "during", "early", "earth", "engine", "evening", "every", "example", "explain", "family", "famous", "farther", "figure", "finger", "finish", "flight", "flower", "follow", "forest", "forward", "fountain", "friend", "garden", "gather", "gentle", "glass", "govern", "grain", "green", "ground", "harbour", "harvest", "history", "honest", "hundred", "imagine", "include", "increase", "inside", "island", "journey", "kitchen", "language", "laugh", "leather", "letter", "library", "listen", "little", "machine", "manner", "marble", "market", "measure", "memory", "message", "middle", "minute", "modern", "moment", "morning", "mountain", "narrow", "nature", "needle", "neighbour", "number", "object", "ocean", "office", "orange", "orchard", "order", "paper", "parcel", "passage", "pencil", "people", "pepper", "picture", "planet", "pleasant", "pocket", "present", "pressure", "produce", "promise", "public", "purple", "quarter", "question", "quiet", "railway", "random", "reason", "record", "region", "remember", "repeat", "report", "result", "return", "river", "sailor", "school", "season", "second", "secret", "service", "several", "shadow", "shelter", "silver", "simple", "single", "slowly", "soldier", "sound", "spring", "square", "station", "steady", "storm", "story", "straight", "stream", "street", "strong", "summer", "supply", "surface", "table", "teacher", "thought", "thread", "through", "ticket", "timber", "together", "tomorrow", "travel", "treasure", "trouble", "twelve", "under", "until", "valley", "value", "village", "vessel", "voice", "walnut", "water", "weather", "welcome", "whether", "window", "winter", "within", "without", "wonder", "wooden", "yellow", "yesterday", "the", "the", "the", "of", "of", "and", "and", "a", "in", "to", "is", "was"]
+_WORDS: Final = (
+    "about", "above", "across", "after", "against", "along", "among", "around", "because", "before", "behind", "below",
+    "between", "beyond", "bridge", "bright", "broad", "build", "carry", "castle", "centre", "change", "chapter",
+    "choose", "circle", "clear", "climb", "cloud", "coast", "collect", "colour", "common", "copper", "corner",
+    "cotton", "country", "cover", "cross", "current", "dance", "danger", "daughter", "decide", "deliver", "depend",
+    "design", "detail", "dinner", "direct", "distance", "double", "doubt", "dream", "during", "early", "earth",
+    "engine", "evening", "every", "example", "explain", "family", "famous", "farther", "figure", "finger", "finish",
+    "flight", "flower", "follow", "forest", "forward", "fountain", "friend", "garden", "gather", "gentle", "glass",
+    "govern", "grain", "green", "ground", "harbour", "harvest", "history", "honest", "hundred", "imagine", "include",
+    "increase", "inside", "island", "journey", "kitchen", "language", "laugh", "leather", "letter", "library",
+    "listen", "little", "machine", "manner", "marble", "market", "measure", "memory", "message", "middle", "minute",
+    "modern", "moment", "morning", "mountain", "narrow", "nature", "needle", "neighbour", "number", "object", "ocean",
+    "office", "orange", "orchard", "order", "paper", "parcel", "passage", "pencil", "people", "pepper", "picture",
+    "planet", "pleasant", "pocket", "present", "pressure", "produce", "promise", "public", "purple", "quarter",
+    "question", "quiet", "railway", "random", "reason", "record", "region", "remember", "repeat", "report", "result",
+    "return", "river", "sailor", "school", "season", "second", "secret", "service", "several", "shadow", "shelter",
+    "silver", "simple", "single", "slowly", "soldier", "sound", "spring", "square", "station", "steady", "storm",
+    "story", "straight", "stream", "street", "strong", "summer", "supply", "surface", "table", "teacher", "thought",
+    "thread", "through", "ticket", "timber", "together", "tomorrow", "travel", "treasure", "trouble", "twelve",
+    "under", "until", "valley", "value", "village", "vessel", "voice", "walnut", "water", "weather", "welcome",
+    "whether", "window", "winter", "within", "without", "wonder", "wooden", "yellow", "yesterday", "the", "the", "the",
+    "of", "of", "and", "and", "a", "in", "to", "is", "was",
 )
 
 _GIVEN: Final = ("Alice", "Bernard", "Clara", "Daniel", "Esther", "Frank", "Greta", "Harold", "Irene", "Julian")
