@@ -8,7 +8,7 @@
 
 #include "layout.h"
 
-enum { YIELD_TOO_LONG = 300000, YIELD_LEAST = 50000000 };
+enum { YIELD_RAN = 1500, YIELD_TOO_LONG = 300000, YIELD_LEAST = 50000000 };
 static const int64_t YIELD_MOST = 5000000000;
 
 int64_t now_ns(void) {
@@ -62,10 +62,12 @@ void bells_wake_all(struct dshm *h) {
         if (atomic_load_explicit(&h->bells[b].flag, memory_order_relaxed)) wake(h, b);
 }
 
-/* The other end shares our CPU: let it run until it has filled (or emptied) the queue, instead of being woken for
- * every message. Beside a process that never sleeps this would cost its whole time slice; then we soon stop it. */
-void bell_yield(struct dshm *h, int64_t start) {
-    if (start < atomic_load_explicit(&h->no_yield_until, memory_order_relaxed)) return;
+/* Let others on this CPU run: mostly the other ends, which then fill (or empty) a queue instead of being woken, or
+ * waking us, for every message. Beside a process that never sleeps this would cost its whole time slice; one such
+ * yield ends yielding for a while. Returns whether anybody ran. */
+int bell_yield(struct dshm *h) {
+    int64_t start = now_ns();
+    if (start < atomic_load_explicit(&h->no_yield_until, memory_order_relaxed)) return 0;
     sched_yield();
     int64_t now = now_ns(), penalty = atomic_load_explicit(&h->yield_penalty, memory_order_relaxed);
     if (now - start > YIELD_TOO_LONG) {
@@ -75,6 +77,7 @@ void bell_yield(struct dshm *h, int64_t start) {
         penalty -= penalty / 64 + 1;
     }
     atomic_store_explicit(&h->yield_penalty, penalty, memory_order_relaxed);
+    return now - start > YIELD_RAN;
 }
 
 void mask_set(uint64_t *mask, uint64_t *sum, uint32_t bell) {
@@ -176,16 +179,17 @@ static int ready(struct dshm *h, const uint32_t *r, uint32_t nr, const uint32_t 
 /* As `linger` of a queue, for all the other ends at once. */
 static void linger(struct dshm *h, const struct bell *bell, const uint32_t *r, uint32_t nr, const uint32_t *w,
                    uint32_t nw) {
+    for (int i = 0; i < YIELDS && bell_yield(h); i++)
+        if (ready(h, r, nr, w, nw) || atomic_load(&bell->rung)) return;
+    if (!h->hd->spin_ns) return;
     int here = sched_getcpu(), elsewhere = 0, cpu;
-    int64_t start = now_ns(), until = start + (int64_t)h->hd->spin_ns;
+    int64_t until = now_ns() + (int64_t)h->hd->spin_ns;
     for (uint32_t i = 0; i < nr; i++)
         if ((cpu = atomic_load_explicit(&h->queues[r[i]].put_cpu, memory_order_relaxed)) >= 0) elsewhere |= cpu != here;
     for (uint32_t i = 0; i < nw; i++)
         if ((cpu = atomic_load_explicit(&h->queues[w[i]].get_cpu, memory_order_relaxed)) >= 0) elsewhere |= cpu != here;
-    if (!elsewhere) bell_yield(h, start);
-    else if (h->hd->spin_ns)
-        while (!ready(h, r, nr, w, nw) && !atomic_load(&bell->rung) && now_ns() < until)
-            for (int i = 0; i < 16; i++) cpu_relax();
+    while (elsewhere && !ready(h, r, nr, w, nw) && !atomic_load(&bell->rung) && now_ns() < until)
+        for (int i = 0; i < 16; i++) cpu_relax();
 }
 
 static void enroll(struct dshm *h, uint32_t bell, int on, const uint32_t *r, uint32_t nr, const uint32_t *w,

@@ -103,19 +103,17 @@ static int blocked(struct queue *q, int put) {
     return put ? level(q) >= q->depth : level(q) == 0;
 }
 
-/* The other end was last seen on another CPU: look again for a while. */
-static void spin(struct dshm *h, struct queue *q, int put, _Atomic int32_t *other, int64_t start) {
-    int64_t until = start + (int64_t)h->hd->spin_ns;
+/* Before sleeping: let others run, then look again for a while if the other end was last seen on another CPU. */
+static void linger(struct dshm *h, struct queue *q, int put) {
+    for (int i = 0; i < YIELDS && bell_yield(h); i++)
+        if (!blocked(q, put)) return;
+    if (!h->hd->spin_ns) return;
+    _Atomic int32_t *other = put ? &q->get_cpu : &q->put_cpu;
+    int64_t until = now_ns() + (int64_t)h->hd->spin_ns;
     while (blocked(q, put) && atomic_load_explicit(other, memory_order_relaxed) != sched_getcpu()) {
         for (int i = 0; i < 16; i++) cpu_relax();
         if (now_ns() >= until) return;
     }
-}
-
-static void linger(struct dshm *h, struct queue *q, int put, int64_t start) {
-    _Atomic int32_t *other = put ? &q->get_cpu : &q->put_cpu;
-    if (atomic_load_explicit(other, memory_order_relaxed) == sched_getcpu()) bell_yield(h, start);
-    else if (h->hd->spin_ns) spin(h, q, put, other, start);
 }
 
 /* Put or get, asleep in between until `wait_ns` have passed. */
@@ -139,7 +137,7 @@ static int64_t move(struct dshm *h, uint32_t queue, int64_t key, int put, int64_
         if (now >= until) break;
         if (!lingered) {
             dshm_unlock(h);
-            linger(h, q, put, now);
+            linger(h, q, put);
             lingered = 1;
             continue;
         }
