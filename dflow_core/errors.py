@@ -232,7 +232,12 @@ class QueueFullError(WaitTimeoutError):
 
 
 class PoolExhaustedError(WaitTimeoutError):
-    """No shared memory was free for the whole limit; the text says who holds it."""
+    """No shared memory was free for the whole limit; the text says who holds it.
+
+    `never_fits` is set where waiting is of no use: the message is larger than all the memory there may be.
+    """
+
+    never_fits: bool = False
 
 
 class PeerGoneError(DflowError):

@@ -175,12 +175,7 @@ class DFlowSession:
             StartupError: if one does not come up.
         """
         options = self._options_of(model)
-        with self._lock:
-            self._check_open()
-            deployer = self._deployers.get(options.deployer)
-            if deployer is None:
-                deployer = self._deployers[options.deployer] = self.registry.deployer(options.deployer).factory()
-        return deployer.deploy(model, plan, as_texts(options))
+        return self._deployer(options.deployer).deploy(model, plan, as_texts(options))
 
     def run(self, graph: FlowGraph | FlowModel, mode: str = "process") -> RunningGraph:
         """Compile a graph (or take a compiled one) and start it.
@@ -191,6 +186,8 @@ class DFlowSession:
         """
         with self._lock:
             self._check_open()
+        if mode == "process":
+            self._deployer(resolve(self._given, graph.options if isinstance(graph, FlowGraph) else None).deployer).warm_up()
         model, report = (graph, None) if isinstance(graph, FlowModel) else self.build(graph)
         options = self._options_of(model)
         if mode == "inline":
@@ -218,6 +215,13 @@ class DFlowSession:
             graph.close()
         for deployer in deployers.values():
             deployer.close()
+
+    def _deployer(self, scheme: str) -> Deployer:
+        with self._lock:
+            self._check_open()
+            if scheme not in self._deployers:
+                self._deployers[scheme] = self.registry.deployer(scheme).factory()
+            return self._deployers[scheme]
 
     def _forget(self, running: RunningGraph) -> None:
         with self._lock, contextlib.suppress(ValueError):

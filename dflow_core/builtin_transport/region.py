@@ -114,7 +114,9 @@ class Region:
         def fits() -> bool:
             return self.in_use + capacity <= self.limit and self.blocks < most
 
-        if capacity > self.limit or not self.wait_until(fits, timeout):
+        if capacity > self.limit:
+            raise self._too_large(size)
+        if not self.wait_until(fits, timeout):
             raise self._exhausted(size)
         buffers = self._free.get(capacity)
         if buffers:
@@ -176,6 +178,14 @@ class Region:
     def _take_returned(self) -> None:
         while self._returned:
             self.drop(*self._returned.popleft())
+
+    def _too_large(self, size: int) -> PoolExhaustedError:
+        error = PoolExhaustedError(
+            f"a message of {size} bytes is larger than all the memory for messages, {self.limit} bytes",
+            hint="raise memory_limit, or send it in parts",
+        )
+        error.never_fits = True
+        return error
 
     def _exhausted(self, size: int) -> PoolExhaustedError:
         who = [

@@ -8,13 +8,19 @@ from collections.abc import Mapping, Sequence
 from dflow_core.errors import DflowError
 from dflow_core.message import Block, FlowMsg
 
+ALLOC_LIMIT = 30.0
+
 
 class Backend(abc.ABC):
     """Moves messages in and out of a graph. One thread at a time calls `pump`; `feed` may run beside it."""
 
     @abc.abstractmethod
-    def alloc(self, size: int) -> Block:
-        """A block to write a message into."""
+    def alloc(self, size: int, timeout: float = ALLOC_LIMIT) -> Block:
+        """A block to write a message into.
+
+        Raises:
+            PoolExhaustedError: no memory within the limit (seconds).
+        """
 
     @abc.abstractmethod
     def owns(self, block: Block) -> bool:

@@ -10,18 +10,21 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from dflow_core.errors import (
     ClosedError,
     DroppedError,
+    PoolExhaustedError,
     QueueFullError,
     WaitTimeoutError,
 )
 from dflow_core.executor.backend import Backend
 from dflow_core.executor.transactions import Channel, Counters, Outcome, TransactionTable
-from dflow_core.message import DataFlag, FeedInfo, FlowMsg, MsgInfo, encode, root_token, seal
+from dflow_core.message import Block, DataFlag, FeedInfo, FlowMsg, MsgInfo, encode, root_token, seal
 
 _SLICE = 0.1
+_ALLOC_SLICE = 0.02
 
 
 class GraphClient:
@@ -76,22 +79,11 @@ class GraphClient:
 
         Raises:
             QueueFullError: no room within the limit; nothing was fed.
+            PoolExhaustedError: no memory within the limit; nothing was fed.
         """
-        info = info or FeedInfo()
-        channel = channel or self._main
-        ports = sorted(values)
-        deadline = _deadline(timeout)
-        bodies = {port: self._encode(values[port], info) for port in ports}
-        with self._feeding:
-            self._wait_for_room(ports, deadline, channel)
-            with self._lock:
-                self._check_open()
-                trans_id = self._table.next_id(ports, info.transaction_id)
-                self._table.begin(ports, trans_id, channel)
-            for msg in bodies.values():
-                _stamp(msg, trans_id, custom=bool(info.transaction_id))
-            self._backend.feed(bodies)
-        return trans_id
+        parcel = _Parcel(values, info or FeedInfo(), channel or self._main)
+        self._send(parcel, _deadline(timeout), _never)
+        return parcel.trans_id
 
     def fetch(self, timeout: float | None = None) -> Outcome:
         """The next result or error of what was fed with `feed`.
@@ -142,15 +134,25 @@ class GraphClient:
         channel = Channel()
         order = _Order(ordered)
         source = iter(items)
+        parcel: _Parcel | None = None
         exhausted = False
+
+        def has_outcomes() -> bool:
+            return bool(channel.outcomes)
+
         try:
             while True:
                 while not exhausted and channel.open + order.held < in_flight:
-                    item = next(source, None)
+                    item = parcel or next(source, None)
                     if item is None:
                         exhausted = True
                         break
-                    order.expect(self.feed(item, timeout=timeout, channel=channel))
+                    parcel = item if isinstance(item, _Parcel) else _Parcel(item, FeedInfo(), channel)
+                    # What was not given out yet may be what holds the memory: then it has to go first.
+                    if not self._send(parcel, _deadline(timeout), has_outcomes):
+                        break
+                    order.expect(parcel.trans_id)
+                    parcel = None
                 if exhausted and not channel.open and not channel.outcomes:
                     return
                 outcome = self._next(channel, _deadline(timeout))
@@ -174,14 +176,62 @@ class GraphClient:
             self._lock.wait_for(lambda: not self._pumping, timeout=5)
         self._backend.close()
 
-    def _encode(self, value: object, info: FeedInfo) -> FlowMsg:
+    def _send(self, parcel: _Parcel, deadline: float | None, give_way: Callable[[], bool]) -> bool:
+        """Feed a parcel; False if that would have to wait while there is something better to do."""
+        ports = sorted(parcel.values)
+        for port in ports:
+            if port not in parcel.bodies:
+                try:
+                    parcel.bodies[port] = self._encode(parcel.values[port], parcel.info, deadline, give_way)
+                except PoolExhaustedError as error:
+                    if error.never_fits or not give_way():
+                        raise
+                    return False
+        if not self._feeding.acquire(timeout=_remaining(deadline)):
+            raise QueueFullError(f"another thread waits for room in graph {self._graph!r}")
+        try:
+            if not self._wait_for_room(ports, deadline, parcel.channel, give_way):
+                return False
+            with self._lock:
+                self._check_open()
+                parcel.trans_id = self._table.next_id(ports, parcel.info.transaction_id)
+                self._table.begin(ports, parcel.trans_id, parcel.channel)
+            for msg in parcel.bodies.values():
+                _stamp(msg, parcel.trans_id, custom=bool(parcel.info.transaction_id))
+            self._backend.feed(parcel.bodies)
+        finally:
+            self._feeding.release()
+        return True
+
+    def _encode(
+        self, value: object, info: FeedInfo, deadline: float | None, give_way: Callable[[], bool]
+    ) -> FlowMsg:
         self._check_open()
         head = MsgInfo(
             start_time=info.start_time, end_time=info.end_time, flags=info.flow_flags, user_data=info.user_data
         )
-        msg = encode(value, head, self._backend.alloc)
+
+        def alloc(size: int) -> Block:
+            return self._alloc(size, deadline, give_way)
+
+        msg = encode(value, head, alloc)
         assert msg.block is not None
-        return msg if self._backend.owns(msg.block) else seal(msg, self._backend.alloc)
+        return msg if self._backend.owns(msg.block) else seal(msg, alloc)
+
+    def _alloc(self, size: int, deadline: float | None, give_way: Callable[[], bool]) -> Block:
+        """Wait for memory, and meanwhile take what arrives: a node that cannot send keeps its inputs."""
+        while True:
+            try:
+                return self._backend.alloc(size, min(_ALLOC_SLICE, _remaining(deadline, _ALLOC_SLICE)))
+            except PoolExhaustedError as error:
+                failure = self._backend.failure()
+                if failure is not None:
+                    raise failure from error
+                if error.never_fits or give_way() or _remaining(deadline, 1.0) <= 0:
+                    raise
+            with self._lock:
+                self._check_open()
+            self._pump(time.monotonic(), give_way)
 
     def _rest_of(self, channel: Channel, trans_id: int, deadline: float | None) -> list[Outcome]:
         results: list[Outcome] = []
@@ -217,23 +267,28 @@ class GraphClient:
                     hint="raise the timeout, or look at the node that holds them",
                 )
 
-    def _wait_for_room(self, ports: Sequence[int], deadline: float | None, channel: Channel) -> None:
+    def _wait_for_room(
+        self, ports: Sequence[int], deadline: float | None, channel: Channel, give_way: Callable[[], bool]
+    ) -> bool:
         def is_free() -> bool:
             return len(channel.outcomes) < self._max_unfetched and self._backend.has_room(ports)
 
         while not is_free():
+            if give_way():
+                return False
             failure = self._backend.failure()
             if failure is not None:
                 raise failure
             with self._lock:
                 self._check_open()
-            if not self._pump(deadline, is_free, ports):
+            if not self._pump(deadline, lambda: is_free() or give_way(), ports):
                 names = ", ".join(self._inputs[port] for port in ports)
                 full = len(channel.outcomes) >= self._max_unfetched
                 raise QueueFullError(
                     f"no room at input {names} of graph {self._graph!r} within the limit\n{self._backend.report()}",
                     hint="fetch results: they wait unfetched" if full else "feed slower, or raise the timeout",
                 )
+        return True
 
     def _pump(self, deadline: float | None, is_done: Callable[[], bool], room_for: Sequence[int] = ()) -> bool:
         """Move messages until `is_done` may have become true; False if the deadline has passed."""
@@ -261,6 +316,17 @@ class GraphClient:
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError(f"graph {self._graph!r} is closed", hint="use it inside its `with` block")
+
+
+@dataclass(slots=True)
+class _Parcel:
+    """One transaction on its way into the graph."""
+
+    values: Mapping[int, object]
+    info: FeedInfo
+    channel: Channel
+    bodies: dict[int, FlowMsg] = field(default_factory=dict)
+    trans_id: int = 0
 
 
 class _Order:
@@ -304,6 +370,15 @@ class _Order:
 
 def _deadline(timeout: float | None) -> float | None:
     return None if timeout is None else time.monotonic() + max(0.0, timeout)
+
+
+def _remaining(deadline: float | None, without: float = -1) -> float:
+    """Seconds until a deadline; `without` if there is none."""
+    return without if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def _never() -> bool:
+    return False
 
 
 def _stamp(msg: FlowMsg, trans_id: int, *, custom: bool) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from dflow_core.errors import DflowError
-from dflow_core.executor.backend import Backend
+from dflow_core.executor.backend import ALLOC_LIMIT, Backend
 from dflow_core.executor.model_func import load_functions
 from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.message import Block, FlowMsg, HeapBlock
@@ -58,7 +58,7 @@ class InlineBackend(Backend):
             self.close()
             raise
 
-    def alloc(self, size: int) -> Block:
+    def alloc(self, size: int, timeout: float = ALLOC_LIMIT) -> Block:
         return HeapBlock(size)
 
     def owns(self, block: Block) -> bool:

@@ -167,8 +167,8 @@ class InstanceRunner:
         while True:
             try:
                 return self._group.alloc(size, timeout=_SLICE)
-            except PoolExhaustedError:
-                if self._stopping.is_set() or time.monotonic() > limit:
+            except PoolExhaustedError as error:
+                if error.never_fits or self._stopping.is_set() or time.monotonic() > limit:
                     raise
 
     def _send(self, output: int, msg: FlowMsg) -> None:

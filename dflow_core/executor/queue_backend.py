@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 from dflow_core.errors import ClosedError, DflowError, PoolExhaustedError
-from dflow_core.executor.backend import Backend
+from dflow_core.executor.backend import ALLOC_LIMIT, Backend
 from dflow_core.message import Block, FlowMsg
 from dflow_core.spi import Deployment, Queue
 
 _SLICE = 0.1
-_ALLOC_TRIES = 300
 _BURST = 64
 
 
@@ -31,14 +31,15 @@ class QueueBackend(Backend):
         self._doorbell = self._group.doorbell()
         self._closed = False
 
-    def alloc(self, size: int) -> Block:
-        for attempt in range(_ALLOC_TRIES):
+    def alloc(self, size: int, timeout: float = ALLOC_LIMIT) -> Block:
+        deadline = time.monotonic() + timeout
+        while True:
+            remaining = max(0.0, deadline - time.monotonic())
             try:
-                return self._group.alloc(size, timeout=_SLICE)
-            except PoolExhaustedError:
-                if attempt == _ALLOC_TRIES - 1 or self._closed or self.failure() is not None:
+                return self._group.alloc(size, timeout=min(_SLICE, remaining))
+            except PoolExhaustedError as error:
+                if error.never_fits or remaining <= _SLICE or self._closed or self.failure() is not None:
                     raise
-        raise AssertionError("unreachable")
 
     def owns(self, block: Block) -> bool:
         return self._group.owns(block)

@@ -71,5 +71,8 @@ class Deployer(abc.ABC):
             StartupError: if one does not come up; everything started is ended first.
         """
 
+    def warm_up(self) -> None:
+        """Begin with what takes long, beside whatever else is to be done before the first deployment."""
+
     def close(self) -> None:
         """Free what its deployments share, such as a template process. Idempotent."""

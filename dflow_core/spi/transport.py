@@ -187,7 +187,8 @@ class MemoryGroup(abc.ABC):
         """A block of at least `size` bytes, writable, held once by the caller; its content is undefined.
 
         Raises:
-            PoolExhaustedError: no memory within the limit (seconds); names the largest holders.
+            PoolExhaustedError: no memory within the limit (seconds); names the largest holders. At once, with
+                `never_fits` set, if the block is larger than all the memory of the group.
         """
 
     @abc.abstractmethod

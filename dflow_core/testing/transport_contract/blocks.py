@@ -111,8 +111,9 @@ class BlockContract(Contract):
         assert group.alloc(6 * MIB).nbytes == 6 * MIB
 
     def test_block_larger_than_the_pool_is_refused_at_once(self, group: MemoryGroup) -> None:
-        with pytest.raises(PoolExhaustedError):
+        with pytest.raises(PoolExhaustedError) as caught:
             group.alloc(1 << 40, timeout=None)
+        assert caught.value.never_fits and str(1 << 40) in str(caught.value)
 
     def test_sizes_around_a_page_until_the_pool_is_full(self, group: MemoryGroup) -> None:
         """BC-009."""
