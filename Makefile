@@ -1,5 +1,6 @@
 # Everything is done inside this folder: .venv (packages), .cache (downloads, compiled graphs), dist, out.
 #
+#   make install the packages, into .venv
 #   make demo    page images through three models, in processes; results in out/
 #   make test    the whole test suite        make lint      ruff, mypy, import-linter
 #   make bench   measurements                make coverage  branch coverage of the core
@@ -24,12 +25,14 @@ INPUTS := constraints.txt $(addsuffix /pyproject.toml,$(DISTRIBUTIONS) $(EXAMPLE
 export XDG_CACHE_HOME := $(CURDIR)/.cache
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Where this is set, every executor would compile our sources again, and start-up times would mean nothing.
+unexport PYTHONDONTWRITEBYTECODE
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
 PYTEST := $(BIN)/python -m pytest --config-file pyproject.toml --rootdir .
 
-.PHONY: help demo test lint bench wheels coverage docs clean distclean
+.PHONY: help install demo test lint bench wheels coverage docs clean distclean
 
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
@@ -57,6 +60,8 @@ $(VENV)/.tools: $(VENV)/.installed requirements-dev.txt
 	@echo "== installing test tools"
 	@$(PIP) --requirement requirements-dev.txt
 	@touch $@
+
+install: $(VENV)/.installed
 
 demo: $(VENV)/.installed
 	@$(BIN)/dflow demo -- $(DEMO_ARGS)
