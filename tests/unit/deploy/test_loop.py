@@ -29,7 +29,12 @@ class Watched:
         """Have something called, and wait for what it gave."""
         done = threading.Event()
         given: list[object] = []
-        self.loop.post(lambda: None)
+
+        def make() -> None:
+            given.append(call())
+            done.set()
+
+        self.loop.post(make)
         assert done.wait(LIMIT)
         return given[0]
 
@@ -44,11 +49,11 @@ def watched() -> Iterator[Watched]:
 
 
 def test_calls_are_made_in_order_in_one_thread(watched):
-    threads, order = set(), []
+    order: list[tuple[int, int]] = []
     for number in range(100):
-        watched.loop.post(lambda number=number: None)
+        watched.loop.post(lambda number=number: order.append((number, threading.get_ident())))
     watched.run(lambda: None)
-    assert order == list(range(100)) and len(threads) == 1
+    assert [number for number, _ in order] == list(range(100)) and len({thread for _, thread in order}) == 1
 
 
 def test_timers_come_in_order_of_time(watched):
