@@ -156,21 +156,21 @@ def _stat(pid: int | str) -> list[str]:
     return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
 
 
-def descendants(pid: int) -> dict[int, str]:
-    """Processes below one, with their states; zombies too."""
-    parents: dict[int, tuple[int, str]] = {}
+def descendants(pid: int) -> set[int]:
+    """Processes below one; zombies too."""
+    parents: dict[int, int] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
                 fields = _stat(entry)
             except OSError:
                 continue
-            parents[int(entry)] = int(fields[1]), fields[0]
-    found: dict[int, str] = {}
+            parents[int(entry)] = int(fields[1])
+    found: set[int] = set()
     fresh = {pid}
     while fresh:
-        fresh = {child for child, (parent, _) in parents.items() if parent in fresh and child not in found}
-        found |= {child: parents[child][1] for child in fresh}
+        fresh = {child for child, parent in parents.items() if parent in fresh and child not in found}
+        found |= fresh
     return found
 
 
