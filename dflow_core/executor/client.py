@@ -46,7 +46,7 @@ class GraphClient:
         self._backend = backend
         self._max_unfetched = max_unfetched
         self._table = TransactionTable(len(inputs), len(outputs))
-        self._main = Channel()
+        self._main = Channel(endings=False)
         self._lock = threading.Condition()
         self._feeding = threading.Lock()
         self._pumping = False

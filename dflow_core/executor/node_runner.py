@@ -182,6 +182,8 @@ class NodeRunner:
             message = f"user code called sys.exit({error.code!r})"
         shapes = tuple(_described(msg) for msg in inputs[:16])
         hint = (error.hint if isinstance(error, DflowError) else None) or ""
+        if isinstance(error, ValueError) and "read-only" in message:
+            hint = hint or "inputs are shared with other readers and cannot be changed: work on x.copy()"
         trace = "".join(traceback.format_exception(type(error), error, _user_frames(error)))
         return ErrorInfo("node", message, type(error).__name__, self._node, self._instance, trace, shapes, hint)
 

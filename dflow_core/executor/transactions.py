@@ -46,10 +46,23 @@ class Outcome:
 
 @dataclass(slots=True)
 class Channel:
-    """Where outcomes of some transactions go: one for `feed`/`fetch`, one for each `map` or call."""
+    """Where outcomes of some transactions go: one for `feed`/`fetch`, one for each `map` or call.
 
+    Args:
+        endings: Whether transactions that end without a result, or after their last one, say so.
+    """
+
+    endings: bool = True
     outcomes: deque[Outcome] = field(default_factory=deque)
     open: int = 0
+
+    def end(self, outcome: Outcome) -> None:
+        """Take the last outcome of a transaction; where it says no more than that, a waiting result says it too."""
+        self.open -= 1
+        if outcome.error is None and self.outcomes and self.outcomes[-1].trans_id == outcome.trans_id:
+            self.outcomes[-1].last = True
+        elif outcome.error is not None or self.endings:
+            self.outcomes.append(outcome)
 
 
 @dataclass(slots=True)
@@ -195,8 +208,7 @@ class TransactionTable:
             self.counters.dropped += 1
         else:
             self.counters.delivered += 1
-        transaction.channel.open -= 1
-        transaction.channel.outcomes.append(outcome)
+        transaction.channel.end(outcome)
 
 
 def error_of(msg: FlowMsg) -> DflowError:

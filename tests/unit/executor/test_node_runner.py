@@ -31,7 +31,7 @@ def test_input_is_read_only_and_says_so() -> None:
 
     node = Node("writer", Func(write), ["x"])
     ((_, out),) = run(node, (0, message(1, np.zeros(3))))
-    assert out.aux.error is not None and "read-only" in out.aux.error.message
+    assert out.aux.error is not None and "read-only" in out.aux.error.message and "copy()" in out.aux.error.hint
 
 
 def test_exception_ends_the_transaction_on_every_output_with_shapes_and_traceback() -> None:

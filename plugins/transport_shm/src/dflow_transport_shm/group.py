@@ -66,6 +66,13 @@ class ShmGroup(MemoryGroup):
     def _exhausted(self, size: int, timeout: float | None, code: int) -> PoolExhaustedError:
         reason = f": {native.last_error()}" if code == native.E_SYSTEM else ""
         stats = self.stats()
+        if code == native.E_TOO_BIG:
+            error = PoolExhaustedError(
+                f"a message of {size} bytes is larger than all the memory for messages, {stats.memory_limit} bytes",
+                hint="raise memory_limit, or send it in parts",
+            )
+            error.never_fits = True
+            return error
         holders = "; ".join(
             f"{h.label}{f' (pid {h.pid})' if h.pid else ''} holds {h.blocks} blocks, {h.bytes} bytes"
             for h in stats.holders[:_NAMED]
