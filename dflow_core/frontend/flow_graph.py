@@ -41,7 +41,7 @@ class FlowGraph(data.FlowGraph):
     """
 
     def __init__(
-        self, outputs: Sequence[data.FlowOutput] | data.FlowOutput, options: Mapping[str, str] | None = None,
+        self, outputs: Sequence[data.Outputs] | data.Outputs, options: Mapping[str, str] | None = None,
         name: str | None = None, *, mode: str = "process", session: DFlowSession | None = None,
     ) -> None:
         super().__init__(outputs, options, name)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from dflow_core.errors import UsageError
+
+T = TypeVar("T")
 
 
 def check_type(value: object, expected: type | tuple[type, ...], what: str, node: str | None = None) -> None:
@@ -38,3 +41,8 @@ def texts(pairs: Mapping[str, str], what: str) -> dict[str, str]:
         check_type(key, str, f"a text as key of {what}")
         check_type(value, str, f"a text as {what}[{key!r}]")
     return dict(pairs)
+
+
+def flat(groups: Iterable[T | tuple[T, ...]]) -> list[T]:
+    """Items, with tuples among them taken apart."""
+    return [item for group in groups for item in (group if isinstance(group, tuple) else (group,))]

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from dflow_core.errors import Fault, UsageError
+from dflow_core.graph.arguments import flat
 from dflow_core.graph.check_types import Describe
 from dflow_core.graph.drawing import to_dot, to_mermaid, to_text
 from dflow_core.graph.names import settle
 from dflow_core.graph.node import FlowData, FlowNode, FlowOutput
 from dflow_core.graph.validation import graph_faults
+
+Outputs: TypeAlias = FlowOutput | tuple[FlowOutput, ...] | None
+"""What calling a node gives."""
 
 
 class FlowGraph:
@@ -29,16 +34,17 @@ class FlowGraph:
     """
 
     def __init__(
-        self, outputs: Sequence[FlowOutput] | FlowOutput, options: Mapping[str, str] | None = None,
+        self, outputs: Sequence[Outputs] | Outputs, options: Mapping[str, str] | None = None,
         name: str | None = None,
     ) -> None:
-        self.outputs = (outputs,) if isinstance(outputs, FlowOutput) else tuple(outputs)
-        for output in self.outputs:
-            if not isinstance(output, FlowOutput):
-                raise UsageError(
-                    f"outputs: expected FlowOutput, got {type(output).__name__}",
-                    hint="give what calling a node returned, such as FlowGraph([node(x)])",
-                )
+        given = flat([outputs] if isinstance(outputs, FlowOutput) or outputs is None else outputs)
+        wrong = [type(output).__name__ for output in given if not isinstance(output, FlowOutput)]
+        if wrong:
+            raise UsageError(
+                f"outputs: expected FlowOutput, got {wrong[0]}",
+                hint="give what calling a node returned, such as FlowGraph([node(x)])",
+            )
+        self.outputs = tuple(output for output in given if isinstance(output, FlowOutput))
         if name is not None and (not isinstance(name, str) or not name):
             raise UsageError(f"the name of a graph must be a text that is not empty, got {name!r}")
         self.name = "FlowGraph" if name is None else name

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import ClassVar, Protocol, TypeAlias
 
 from dflow_core.errors import Fault, GraphError, OptionError, UsageError
-from dflow_core.graph.arguments import check_count, check_type
+from dflow_core.graph.arguments import check_count, check_type, flat
 from dflow_core.graph.attributes import AttrValue, QueueSettings, changed_options
 from dflow_core.graph.batching import Batch, CountBatch, TimeBatch
 from dflow_core.graph.names import Name
@@ -60,6 +60,8 @@ class FlowOutput:
 
 
 Source: TypeAlias = FlowData | FlowOutput
+Wire: TypeAlias = FlowData | FlowOutput | tuple[FlowOutput, ...] | None
+"""What may be given where an output is wanted: also all that calling a node gave (None never fits)."""
 
 
 class GraphView(Protocol):
@@ -250,11 +252,11 @@ class FlowNode:
         overflow = "drop-oldest" if overwrite and output_index not in self._queues else own.overflow
         return QueueSettings(depth, overflow)
 
-    def __call__(self, *inputs: Source) -> FlowOutput | tuple[FlowOutput, ...] | None:
+    def __call__(self, *inputs: Wire) -> FlowOutput | tuple[FlowOutput, ...] | None:
         """Wire all inputs; a second call wires them anew.
 
         Args:
-            inputs: One FlowData or FlowOutput per input.
+            inputs: One FlowData or FlowOutput per input; what calling another node gave stands for all its outputs.
 
         Returns:
             None, the one output, or a tuple of all outputs.
@@ -263,10 +265,10 @@ class FlowNode:
             GraphError: the number of inputs is not `input_num`.
             UsageError: an input is neither FlowData nor FlowOutput.
         """
-        return self.wire(inputs, range(self.input_num), range(self.output_num))
+        return self.wire(flat(inputs), range(self.input_num), range(self.output_num))
 
     def wire(
-        self, inputs: Sequence[Source], input_indexes: Sequence[int], output_indexes: Sequence[int]
+        self, inputs: Sequence[Source | None], input_indexes: Sequence[int], output_indexes: Sequence[int]
     ) -> FlowOutput | tuple[FlowOutput, ...] | None:
         """Wire some of the inputs and give some of the outputs (one function of a node that has several).
 

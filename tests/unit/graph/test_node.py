@@ -7,7 +7,16 @@ from datetime import timedelta
 import pytest
 
 from dflow_core.errors import GraphError, OptionError, UsageError
-from dflow_core.graph import CountBatch, FlowData, FlowNode, FlowOutput, FuncProcessPoint, QueueSettings, TimeBatch
+from dflow_core.graph import (
+    CountBatch,
+    FlowData,
+    FlowGraph,
+    FlowNode,
+    FlowOutput,
+    FuncProcessPoint,
+    QueueSettings,
+    TimeBatch,
+)
 from dflow_core.types import DataType, TensorSpec
 from tests.unit.graph.kit import func
 
@@ -43,9 +52,13 @@ def test_an_input_of_another_type_is_refused_and_nothing_is_wired(bad):
     assert node.sources == (None, None)
 
 
-def test_a_tuple_of_outputs_as_input_hints_at_choosing_one():
+def test_all_outputs_of_a_node_may_be_given_at_once():
     pair = FlowNode(0, 2)()
-    with pytest.raises(UsageError, match="give one of its outputs"):
+    join = FlowNode(2, 1)
+    join(pair)
+    assert join.sources == pair
+    assert FlowGraph([pair]).outputs == pair
+    with pytest.raises(GraphError, match="expected 1 inputs, got 2"):
         FlowNode(1, 1)(pair)
 
 
