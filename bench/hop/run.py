@@ -27,7 +27,7 @@ HOPS = {"hop": 1, "pipeline": 3}
 DEPTH = 8
 GO_ON, START_CLOCK, LAST = 0, 1, 2
 LIMIT = 30
-WARM = 0.25
+WARM = 0.5
 QUIET = 0.15
 
 
@@ -174,7 +174,7 @@ def table(results: list[dict[str, object]]) -> str:
             best = [max(others, key=lambda other: median[shape, other, s]) for s in sizes]
             text.append(f"{name} / best other | " + " | ".join(
                 f"{median[shape, name, s] / median[shape, b, s]:.2f} ({b})" for s, b in zip(sizes, best)))
-        if OURS[0] in names:
+        if OURS[0] in names and len(sizes) > 1:
             small, large = median[shape, OURS[0], sizes[0]], median[shape, OURS[0], sizes[-1]]
             text.append(f"cost of {sizes[-1]:,} B against {sizes[0]:,} B in place: {small / large:.2f}")
     return "\n".join(text)
@@ -191,7 +191,11 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--lines", nargs="+", default=list(LINES), choices=list(LINES))
     parser.add_argument("--shapes", nargs="+", default=list(HOPS), choices=list(HOPS))
+    parser.add_argument("--read", type=Path, help="measure nothing; print the table of a file that --out made")
     args = parser.parse_args()
+    if args.read:
+        print(table([json.loads(line) for line in args.read.read_text(encoding="utf-8").splitlines()]))
+        return
     results = []
     for row in rows(args):
         results.append(row)

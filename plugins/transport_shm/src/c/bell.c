@@ -8,8 +8,9 @@
 
 #include "layout.h"
 
-enum { YIELD_RAN = 1500, YIELD_TOO_LONG = 300000, YIELD_LEAST = 50000000 };
-static const int64_t YIELD_MOST = 5000000000;
+/* Nanoseconds, but for the window, which is a number of yields. */
+enum { YIELD_RAN = 1500, YIELD_TOO_LONG = 100000, YIELD_WINDOW = 64, YIELD_PAUSE_LEAST = 50000000 };
+static const int64_t YIELD_PAUSE_MOST = 5000000000;
 
 int64_t now_ns(void) {
     struct timespec t;
@@ -63,20 +64,24 @@ void bells_wake_all(struct dshm *h) {
 }
 
 /* Let others on this CPU run: mostly the other ends, which then fill (or empty) a queue instead of being woken, or
- * waking us, for every message. Beside a process that never sleeps this would cost its whole time slice; one such
- * yield ends yielding for a while. Returns whether anybody ran. */
+ * waking us, for every message. Beside a process that never sleeps a yield costs its whole time slice, so yielding ends
+ * for a while when yields take long on average. Returns whether anybody ran. */
 int bell_yield(struct dshm *h) {
     int64_t start = now_ns();
     if (start < atomic_load_explicit(&h->no_yield_until, memory_order_relaxed)) return 0;
     sched_yield();
-    int64_t now = now_ns(), penalty = atomic_load_explicit(&h->yield_penalty, memory_order_relaxed);
-    if (now - start > YIELD_TOO_LONG) {
-        penalty = penalty * 2 < YIELD_MOST ? penalty * 2 + YIELD_LEAST : YIELD_MOST;
-        atomic_store_explicit(&h->no_yield_until, now + penalty, memory_order_relaxed);
-    } else if (penalty) {
-        penalty -= penalty / 64 + 1;
+    int64_t now = now_ns(), mean = atomic_load_explicit(&h->yield_mean, memory_order_relaxed);
+    int64_t pause = atomic_load_explicit(&h->yield_pause, memory_order_relaxed);
+    mean += (now - start - mean) / YIELD_WINDOW;
+    if (mean > YIELD_TOO_LONG) {
+        mean = YIELD_TOO_LONG / 2; /* on trial, once the pause is over */
+        pause = pause * 2 < YIELD_PAUSE_MOST ? pause * 2 + YIELD_PAUSE_LEAST : YIELD_PAUSE_MOST;
+        atomic_store_explicit(&h->no_yield_until, now + pause, memory_order_relaxed);
+    } else if (pause) {
+        pause -= pause / YIELD_WINDOW + 1;
     }
-    atomic_store_explicit(&h->yield_penalty, penalty, memory_order_relaxed);
+    atomic_store_explicit(&h->yield_mean, mean, memory_order_relaxed);
+    atomic_store_explicit(&h->yield_pause, pause, memory_order_relaxed);
     return now - start > YIELD_RAN;
 }
 

@@ -112,7 +112,7 @@ struct dshm {
     int fd, owner;
     uint32_t member, gran_shift, mask_words;
     _Atomic int stop_at;
-    _Atomic int64_t no_yield_until, yield_penalty;
+    _Atomic int64_t no_yield_until, yield_mean, yield_pause; /* see bell_yield */
 };
 
 /* Threads to wake once the lock is free. */
