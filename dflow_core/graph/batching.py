@@ -15,8 +15,8 @@ class TimeBatch:
     """Put messages together until their times span a window.
 
     Args:
-        time_window: Seconds (or a timedelta) that the times of the messages in one batch span; -1 waits for a message
-            flagged EOS or SEG.
+        time_window: What the times of the messages in one batch span, in the unit of the `start_time` and `end_time`
+            the caller feeds (a timedelta counts in seconds); -1 waits for a message flagged EOS or SEG.
         batch_dim: -1 stacks along a new first dimension; k >= 0 joins along dimension k.
         drop_remainder: Whether what is left at EOS or SEG, shorter than the window, is dropped.
 
