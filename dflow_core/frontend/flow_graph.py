@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from dflow_core.errors import ClosedError, DflowError, DroppedError, UsageError
 from dflow_core.frontend.default_session import DefaultSession
 from dflow_core.frontend.values import bind_inputs, check_values, output_indexes, to_values
 from dflow_core.message import FeedInfo, alloc_tensor
+from dflow_core.options import seconds
 from dflow_core.types import Array
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from dflow_core.session import DFlowSession, RunningGraph
 
 _T = TypeVar("_T")
+Seconds: TypeAlias = float | timedelta
 _ASYNC_THREADS = 64
 MODES = ("process", "inline")
 
@@ -102,12 +105,12 @@ class FlowGraph(data.FlowGraph):
         """Totals: fed = delivered + failed + dropped + in flight."""
         return self.running.client.counters
 
-    def __call__(self, *args: object, timeout: float | None = None, copy: bool = False, **named: object) -> object:
+    def __call__(self, *args: object, timeout: Seconds | None = None, copy: bool = False, **named: object) -> object:
         """Feed one transaction and wait for its result.
 
         Args:
             args: One value per input, in the order of `input_names`.
-            timeout: Seconds; None is the option `fetch_timeout`.
+            timeout: Seconds or a timedelta; None is the option `fetch_timeout`.
             copy: Whether to give writable copies instead of read-only views of shared memory.
             named: Values by input name instead.
 
@@ -130,7 +133,7 @@ class FlowGraph(data.FlowGraph):
 
     def map(
         self, items: Iterable[object], *, ordered: bool = True, in_flight: int | None = None,
-        progress: bool | Callable[[int], None] = False, timeout: float | None = None, errors: str = "raise",
+        progress: bool | Callable[[int], None] = False, timeout: Seconds | None = None, errors: str = "raise",
         copy: bool = False,
     ) -> Iterator[object]:
         """Stream items through the graph, with back-pressure.
@@ -168,7 +171,7 @@ class FlowGraph(data.FlowGraph):
 
     def feed(
         self, values: Mapping[data.FlowData | str, object] | None = None, *, info: FeedInfo | None = None,
-        timeout: float | None = None, partial: bool = False,
+        timeout: Seconds | None = None, partial: bool = False,
     ) -> int:
         """Feed one transaction without waiting for its result.
 
@@ -195,14 +198,14 @@ class FlowGraph(data.FlowGraph):
         return self.running.client.feed(bound, info=info, timeout=self._feed_limit(timeout))
 
     def fetch(
-        self, outputs: Sequence[data.FlowOutput | str | int] | None = None, *, timeout: float | None = None,
+        self, outputs: Sequence[data.FlowOutput | str | int] | None = None, *, timeout: Seconds | None = None,
         copy: bool = False, with_info: bool = False,
     ) -> object:
         """The next result of what was fed with `feed`.
 
         Args:
             outputs: Outputs to return, in this order; None is all. A result is taken whole; the rest is let go.
-            timeout: Seconds; None is the option `fetch_timeout`.
+            timeout: Seconds or a timedelta; None is the option `fetch_timeout`.
             copy: Whether to give writable copies.
             with_info: Whether to return `(value, FeedInfo)`.
 
@@ -220,19 +223,19 @@ class FlowGraph(data.FlowGraph):
         first = next(msg for msg in outcome.messages if msg is not None)
         return value, FeedInfo.of(first.info)
 
-    async def acall(self, *args: object, timeout: float | None = None, copy: bool = False, **named: object) -> object:
+    async def acall(self, *args: object, timeout: Seconds | None = None, copy: bool = False, **named: object) -> object:
         """`graph(...)` without blocking the event loop."""
         return await self._in_thread(lambda: self(*args, timeout=timeout, copy=copy, **named))
 
     async def afeed(
         self, values: Mapping[data.FlowData | str, object] | None = None, *, info: FeedInfo | None = None,
-        timeout: float | None = None, partial: bool = False,
+        timeout: Seconds | None = None, partial: bool = False,
     ) -> int:
         """`feed` without blocking the event loop."""
         return await self._in_thread(lambda: self.feed(values, info=info, timeout=timeout, partial=partial))
 
     async def afetch(
-        self, outputs: Sequence[data.FlowOutput | str | int] | None = None, *, timeout: float | None = None,
+        self, outputs: Sequence[data.FlowOutput | str | int] | None = None, *, timeout: Seconds | None = None,
         copy: bool = False, with_info: bool = False,
     ) -> object:
         """`fetch` without blocking the event loop."""
@@ -240,7 +243,7 @@ class FlowGraph(data.FlowGraph):
 
     async def amap(
         self, items: Iterable[object], *, ordered: bool = True, in_flight: int | None = None,
-        timeout: float | None = None, errors: str = "raise", copy: bool = False,
+        timeout: Seconds | None = None, errors: str = "raise", copy: bool = False,
     ) -> AsyncIterator[object]:
         """`map` without blocking the event loop."""
         results = self.map(
@@ -279,11 +282,11 @@ class FlowGraph(data.FlowGraph):
             f"not a {type(item).__name__}"
         )
 
-    def _feed_limit(self, timeout: float | None) -> float | None:
-        return self.running.feed_timeout if timeout is None else timeout
+    def _feed_limit(self, timeout: Seconds | None) -> float | None:
+        return self.running.feed_timeout if timeout is None else seconds(timeout, "timeout")
 
-    def _fetch_limit(self, timeout: float | None) -> float | None:
-        return self.running.fetch_timeout if timeout is None else timeout
+    def _fetch_limit(self, timeout: Seconds | None) -> float | None:
+        return self.running.fetch_timeout if timeout is None else seconds(timeout, "timeout")
 
     def _cause(self, error: DflowError) -> BaseException | None:
         """The user's own exception, where the node ran in this thread (inline mode)."""

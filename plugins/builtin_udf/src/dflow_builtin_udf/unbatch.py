@@ -48,7 +48,7 @@ class Unbatch(FlowFunc):
         """
         work: list[tuple[int, FlowMsg, list[tuple[Member, object]]]] = []
         for index, msg in enumerate(inputs):
-            if not msg.is_null:
+            if not msg.is_null or any(member.rows for member in msg.aux.members):
                 work.append((index, msg, self._share_out(msg)))
             else:
                 context.send(index, None, like=FlowMsg(msg.info), members=msg.aux.members)
@@ -65,8 +65,10 @@ class Unbatch(FlowFunc):
                 "this message is no batch: it carries no members to take apart",
                 hint="Unbatch works behind TimeBatch or CountBatch, with 1:1 nodes between",
             )
-        rows = _rows(decode(msg), self._dim)
         expected = sum(member.rows for member in members)
+        if msg.is_null:
+            raise UsageError(f"expected {expected} rows, one for each member of the batch, got None")
+        rows = _rows(decode(msg), self._dim)
         if rows.count < expected or (rows.count > expected and not self._padding):
             raise UsageError(
                 f"expected {expected} rows, one for each member of the batch, got {rows.count}",
