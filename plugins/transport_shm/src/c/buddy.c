@@ -99,26 +99,38 @@ int backed_fill(struct dshm *h, uint64_t from, uint64_t n, uint64_t missing) {
     return rc;
 }
 
-static void punch(struct dshm *h, uint32_t chunk, uint32_t order) {
-    uint64_t n = 1ull << order, last = chunk + n < h->hd->high ? n : h->hd->high - chunk;
-    uint64_t had = chunk < h->hd->high ? backed_count(h, chunk, last) : 0;
-    if (had) {
-        madvise(h->data + ((uint64_t)chunk << h->gran_shift), (size_t)last << h->gran_shift, MADV_REMOVE);
-        put_bits(h->backed, chunk, last, 0);
-        h->hd->backed -= had << h->gran_shift;
-    }
-    push(h, h->hd->cold, chunk, order);
+/* Give the pages from `from` to `to` back, as far as any is backed. */
+static void punch(struct dshm *h, uint64_t from, uint64_t to) {
+    if (to > h->hd->high) to = h->hd->high;
+    uint64_t had = from < to ? backed_count(h, from, to - from) : 0;
+    if (!had) return;
+    madvise(h->data + (from << h->gran_shift), (size_t)(to - from) << h->gran_shift, MADV_REMOVE);
+    put_bits(h->backed, from, to - from, 0);
+    h->hd->backed -= had << h->gran_shift;
 }
 
-/* Give pages of free chunks back to the machine until `want` bytes are; largest first. */
+/* Chunks in use may have pages that the block in them does not need: earlier, larger blocks left them. */
+static void shrink_used(struct dshm *h, uint64_t before, uint64_t want) {
+    for (uint32_t b = 0; b < h->hd->max_blocks && before - h->hd->backed < want; b++) {
+        struct block *blk = h->blocks + b;
+        if (!blk->used) continue;
+        uint64_t page = blk->off >> h->gran_shift, start = page >> blk->order << blk->order;
+        punch(h, start, page);
+        punch(h, page + granules(h, blk->size), start + (1ull << blk->order));
+    }
+}
+
+/* Give pages nobody uses back to the machine until `want` bytes are: free chunks first, the largest first. */
 uint64_t buddy_shrink(struct dshm *h, uint64_t want) {
     uint64_t before = h->hd->backed;
     for (uint32_t k = h->hd->max_order + 1; k-- > 0;)
         while (before - h->hd->backed < want) {
             uint32_t chunk = pop(h, h->hd->warm, k);
             if (chunk == NIL) break;
-            punch(h, chunk, k);
+            punch(h, chunk, chunk + (1ull << k));
+            push(h, h->hd->cold, chunk, k);
         }
+    shrink_used(h, before, want);
     return before - h->hd->backed;
 }
 
