@@ -270,7 +270,7 @@ def _statuses(member: Member) -> list[InstanceStatus]:
     return [
         InstanceStatus(
             plan.model, plan.index, member.plan.name, process.pid if process is not None else 0,
-            member.life.state.value, member.life.restarted, state.calls, state.busy,
+            member.life.state.value, member.life.restarted, state.calls, state.busy, state.current,
         )
         for plan in member.plan.instances
         for state in [member.states.get((plan.model, plan.index), InstanceState(plan.model, plan.index))]

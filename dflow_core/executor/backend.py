@@ -47,8 +47,12 @@ class Backend(abc.ABC):
         """Why the graph cannot go on, or None."""
 
     @abc.abstractmethod
-    def report(self) -> str:
-        """Where everything stands, a few lines for an error about a wait that took too long."""
+    def report(self, stacks: bool = True) -> str:
+        """Where everything stands, a few lines for an error about a wait that took too long.
+
+        Args:
+            stacks: Whether to show where each process is; that takes some milliseconds.
+        """
 
     @abc.abstractmethod
     def wake(self) -> None:

@@ -20,11 +20,13 @@ from dflow_core.errors import (
     WaitTimeoutError,
 )
 from dflow_core.executor.backend import Backend
+from dflow_core.executor.result_order import ResultOrder
 from dflow_core.executor.transactions import Channel, Counters, Outcome, TransactionTable
 from dflow_core.message import Block, DataFlag, FeedInfo, FlowMsg, MsgInfo, encode, root_token, seal
 
 _SLICE = 0.1
 _ALLOC_SLICE = 0.02
+_LONG_WAIT = 0.3
 
 
 class GraphClient:
@@ -132,7 +134,7 @@ class GraphClient:
             Results and errors; transactions without a result yield nothing.
         """
         channel = Channel()
-        order = _Order(ordered)
+        order = ResultOrder(ordered)
         source = iter(items)
         parcel: _Parcel | None = None
         exhausted = False
@@ -248,6 +250,7 @@ class GraphClient:
         return results
 
     def _next(self, channel: Channel, deadline: float | None) -> Outcome:
+        began = time.monotonic()
         while True:
             with self._lock:
                 if channel.outcomes:
@@ -261,9 +264,12 @@ class GraphClient:
                         raise failure
                     continue
             if not self._pump(deadline, lambda: bool(channel.outcomes)):
+                with self._lock:
+                    open_ids = self._table.open_ids
+                oldest = f", the oldest is {open_ids[0]}" if open_ids else ""
                 raise WaitTimeoutError(
                     f"nothing came from graph {self._graph!r} within the limit; "
-                    f"{self._table.in_flight} transaction(s) in flight\n{self._backend.report()}",
+                    f"{len(open_ids)} transaction(s) in flight{oldest}\n{self._report(began)}",
                     hint="raise the timeout, or look at the node that holds them",
                 )
 
@@ -273,6 +279,7 @@ class GraphClient:
         def is_free() -> bool:
             return len(channel.outcomes) < self._max_unfetched and self._backend.has_room(ports)
 
+        began = time.monotonic()
         while not is_free():
             if give_way():
                 return False
@@ -285,7 +292,7 @@ class GraphClient:
                 names = ", ".join(self._inputs[port] for port in ports)
                 full = len(channel.outcomes) >= self._max_unfetched
                 raise QueueFullError(
-                    f"no room at input {names} of graph {self._graph!r} within the limit\n{self._backend.report()}",
+                    f"no room at input {names} of graph {self._graph!r} within the limit\n{self._report(began)}",
                     hint="fetch results: they wait unfetched" if full else "feed slower, or raise the timeout",
                 )
         return True
@@ -313,6 +320,10 @@ class GraphClient:
                 self._lock.notify_all()
             return bool(arrived) or is_done() or deadline is None or time.monotonic() < deadline
 
+    def _report(self, began: float) -> str:
+        """Where everything stands; with stacks where somebody has waited long enough to want them."""
+        return self._backend.report(stacks=time.monotonic() - began >= _LONG_WAIT)
+
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError(f"graph {self._graph!r} is closed", hint="use it inside its `with` block")
@@ -327,45 +338,6 @@ class _Parcel:
     channel: Channel
     bodies: dict[int, FlowMsg] = field(default_factory=dict)
     trans_id: int = 0
-
-
-class _Order:
-    """Holds outcomes back until those of earlier transactions have been given out."""
-
-    def __init__(self, ordered: bool) -> None:
-        self._ordered = ordered
-        self._expected: dict[int, list[Outcome]] = {}
-        self._ended: set[int] = set()
-
-    @property
-    def held(self) -> int:
-        """Transactions that ended and wait for an earlier one."""
-        return len(self._ended)
-
-    def expect(self, trans_id: int) -> None:
-        """Count a transaction as next in order."""
-        if self._ordered:
-            self._expected[trans_id] = []
-
-    def add(self, outcome: Outcome) -> Iterator[Outcome]:
-        """Take an outcome; gives those whose turn it is, without bare endings."""
-        if not self._ordered:
-            if outcome.error is not None or outcome.messages:
-                yield outcome
-            return
-        if outcome.error is not None or outcome.messages:
-            self._expected[outcome.trans_id].append(outcome)
-        if outcome.last:
-            self._ended.add(outcome.trans_id)
-        while self._expected:
-            first = next(iter(self._expected))
-            ready = self._expected[first]
-            while ready:
-                yield ready.pop(0)
-            if first not in self._ended:
-                return
-            self._ended.discard(first)
-            del self._expected[first]
 
 
 def _deadline(timeout: float | None) -> float | None:

@@ -87,7 +87,7 @@ class InlineBackend(Backend):
     def failure(self) -> DflowError | None:
         return None
 
-    def report(self) -> str:
+    def report(self, stacks: bool = True) -> str:
         return "\n".join(
             f"  {name}: {runner.calls} calls, {runner.pending} waiting for a part"
             for name, runner in self._runners.items()

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dflow_core.errors import ClosedError, DflowError, PoolExhaustedError
 from dflow_core.executor.backend import ALLOC_LIMIT, Backend
 from dflow_core.message import Block, FlowMsg
-from dflow_core.spi import Deployment, Queue
+from dflow_core.spi import Deployment, InstanceStatus, Queue
 
 _SLICE = 0.1
 _BURST = 64
@@ -64,15 +64,12 @@ class QueueBackend(Backend):
     def failure(self) -> DflowError | None:
         return self._deployment.failure()
 
-    def report(self) -> str:
+    def report(self, stacks: bool = True) -> str:
         stats = self._group.stats()
-        lines = [
-            f"  {s.node}#{s.instance} pid {s.pid}: {s.state}, {s.calls} calls, {s.busy:.1f} s busy"
-            for s in self._deployment.status()
-        ]
+        lines = [_described(status) for status in self._deployment.status()]
         lines += [f"  queue {q.name}: {q.level} of {q.depth}" for q in stats.queues if q.level]
-        stacks = {name: text for name, text in self._deployment.stacks().items() if text.strip()}
-        lines += [f"--- {name} ---\n{text.rstrip()}" for name, text in stacks.items()]
+        found = self._deployment.stacks() if stacks else {}
+        lines += [f"--- {name} ---\n{text.rstrip()}" for name, text in found.items() if text.strip()]
         return "\n".join(lines)
 
     def wake(self) -> None:
@@ -98,3 +95,10 @@ class QueueBackend(Backend):
                     break
                 arrived.append((output, FlowMsg.from_block(block)))
         return arrived
+
+
+def _described(status: InstanceStatus) -> str:
+    line = f"  {status.node}#{status.instance} pid {status.pid}: {status.state}, {status.calls} calls"
+    if status.current is None:
+        return f"{line}, {status.busy:.1f} s busy"
+    return f"{line}, working on transaction {status.current[0]} for {status.current[1]:.1f} s"

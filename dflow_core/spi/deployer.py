@@ -23,6 +23,7 @@ class InstanceStatus:
         restarts: How often it was started again.
         calls: Calls finished.
         busy: Seconds spent in calls.
+        current: Transaction in work and for how many seconds; None between calls, or where nobody knows.
     """
 
     node: str
@@ -33,6 +34,7 @@ class InstanceStatus:
     restarts: int
     calls: int
     busy: float
+    current: tuple[int, float] | None = None
 
 
 class Deployment(abc.ABC):
