@@ -36,9 +36,9 @@ class PipelineSettings:
     det: int = 2
     rec: int = 2
     threads: int = 1
-    wait: float = 0.25
+    wait: float = 2.0
     size: int = 6
-    columns: int = 0
+    columns: int = 1280
 
 
 @lru_cache(maxsize=1)
@@ -66,7 +66,9 @@ def build_graph(settings: PipelineSettings | None = None, options: dict[str, str
     cls.set_options(instances=1, threads=s.threads)
     rec.set_options(instances=s.rec, threads=s.threads)
     page = df.FlowData("page")
-    feed, opened = nodes.open_page.fnode()(page)
+    opening = nodes.open_page.fnode()
+    opening.set_queue(0, depth=2)  # a feed is 15 MB: enough to keep the detectors busy, no more
+    feed, opened = opening(page)
     angles, lines, boxes = nodes.find_lines.fnode()(det(feed), opened)
     odds = cls(angles)
     read = df.builtin_node(READ_LINES, 2, 1, "read")
