@@ -17,7 +17,7 @@ from dflow_core.errors import ClosedError, Fault
 from dflow_core.executor import Backend, GraphClient, InlineBackend, QueueBackend
 from dflow_core.graph import FlowGraph
 from dflow_core.message import Block
-from dflow_core.model import DeployPlan, FlowModel, UdfModel
+from dflow_core.model import GRAPH_OPTIONS, DeployPlan, FlowModel, UdfModel
 from dflow_core.options import Options, Value, as_texts, from_texts, normalize, resolve
 from dflow_core.plugins import PluginRegistry, load_plugins
 from dflow_core.spi import Deployer, Deployment
@@ -187,7 +187,8 @@ class DFlowSession:
         with self._lock:
             self._check_open()
         if mode == "process":
-            self._deployer(resolve(self._given, graph.options if isinstance(graph, FlowGraph) else None).deployer).warm_up()
+            own = graph.options if isinstance(graph, FlowGraph) else None
+            self._deployer(resolve(self._given, own).deployer).warm_up()
         model, report = (graph, None) if isinstance(graph, FlowModel) else self.build(graph)
         options = self._options_of(model)
         if mode == "inline":
@@ -228,8 +229,10 @@ class DFlowSession:
             self._running.remove(running)
 
     def _options_of(self, model: FlowModel) -> Options:
-        """Options in force for a compiled graph: what it was compiled with, and what this session says."""
-        return from_texts({**model.options, **{key: str(value) for key, value in self._given.items()}})
+        """Options in force for a compiled graph: what it says itself, this session, what it was compiled with."""
+        own = model.made_by.get(GRAPH_OPTIONS, "").split()
+        given = {key: str(value) for key, value in self._given.items() if key not in own}
+        return from_texts({**model.options, **given})
 
     def _inline(self, model: FlowModel) -> InlineBackend:
         loaders = {part.engine: self.registry.engine(part.engine).worker() for part in model.submodels.values()}

@@ -23,8 +23,8 @@ from dflow_core.compiler.relation import build_relation
 from dflow_core.compiler.report import BuildReport
 from dflow_core.errors import GraphError, PackagingError, PluginError
 from dflow_core.graph import FlowGraph
-from dflow_core.model import FlowModel
-from dflow_core.options import as_texts, resolve
+from dflow_core.model import GRAPH_OPTIONS, FlowModel
+from dflow_core.options import as_texts, normalize, resolve
 from dflow_core.plugins import PluginRegistry
 from dflow_core.spi import SPI_VERSION
 
@@ -71,7 +71,8 @@ class FlowModelBuilder:
             build_relation(result.graph),
             self._saved(graph, changes),
             as_texts(options),
-            {"dflow": version, "spi": str(SPI_VERSION)} | {f"engine {name}": v for name, v in sorted(engines.items())},
+            {"dflow": version, "spi": str(SPI_VERSION)} | {f"engine {name}": v for name, v in sorted(engines.items())}
+            | {GRAPH_OPTIONS: " ".join(normalize(graph.options, "graph"))},
         )
         return model, BuildReport(tuple(reports), tuple(changes), time.monotonic() - began)
 

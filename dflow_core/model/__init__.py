@@ -17,6 +17,7 @@ from dflow_core.model.control import (
 from dflow_core.model.deploy_plan import DeployPlan, InstancePlan, ProcessPlan, QueuePlan, Route
 from dflow_core.model.files import write_atomically
 from dflow_core.model.flow_model import (
+    GRAPH_OPTIONS,
     Endpoint,
     FlowModel,
     GraphModel,
@@ -39,6 +40,7 @@ from dflow_core.model.om_file import (
 from dflow_core.model.packing import pack_submodel, unpack_submodel
 
 __all__ = [
+    "GRAPH_OPTIONS",
     "ControlMessage",
     "DeadPart",
     "DeployPlan",

@@ -153,6 +153,9 @@ class ModelRelation:
         return None
 
 
+GRAPH_OPTIONS = "graph options"
+
+
 @dataclass(frozen=True, slots=True)
 class FlowModel:
     """A compiled graph.
@@ -163,7 +166,8 @@ class FlowModel:
         relation: How they are joined.
         graph: The FlowGraph it was made from, serialised, for drawing and inspection.
         options: Graph-level options in force.
-        made_by: dflow version, SPI version and engine versions, for inspection.
+        made_by: dflow version, SPI version and engine versions, for inspection; under `GRAPH_OPTIONS` the names of the
+            options that the graph itself has set, which no session overrides.
     """
 
     name: str
