@@ -10,9 +10,9 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from tests.system.case_support import check_idle, pids, wait_until
 
 import dflow_core as df
+from tests.system.case_support import check_idle, pids, wait_until
 
 
 @pytest.fixture(params=["process", "inline"])
@@ -123,7 +123,8 @@ def test_item_of_an_odd_shape_ends_alone_and_the_others_are_delivered(mode: str)
 
 def test_incomplete_batch_leaves_after_its_time_without_further_input(mode: str) -> None:
     """BC-039, BC-040: three of ten, and nothing else comes; the time counts from the first of them."""
-    with df.FlowGraph([batched(shape_of, df.CountBatch(10, timeout=0.2), sources=[df.FlowData("x")])], mode=mode) as graph:
+    output = batched(shape_of, df.CountBatch(10, timeout=0.2), sources=[df.FlowData("x")])
+    with df.FlowGraph([output], mode=mode) as graph:
         for _ in range(2):
             began = time.monotonic()
             for _ in range(3):
