@@ -105,6 +105,12 @@ class ExecutorProcess:
         """Python stacks of all its threads; also while it sits in C code. Empty if it gives none within a second."""
         if not self.pid or self.exited:
             return ""
+        try:
+            return self._stack()
+        except OSError:
+            return ""  # it ended meanwhile
+
+    def _stack(self) -> str:
         before = os.fstat(self.stacks_fd).st_size
         kill_process(self.pid, signal.SIGUSR1)
         limit, size, since = time.monotonic() + _STACK_LIMIT, before, time.monotonic()

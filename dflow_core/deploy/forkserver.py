@@ -73,13 +73,16 @@ class _Template:
         signal.set_wakeup_fd(self._alarm.fileno(), warn_on_full_buffer=False)
 
     def serve(self) -> None:
+        poll = select.poll()
+        for end in (self._connection, self._wake):
+            poll.register(end, select.POLLIN)
         while True:
-            readable, _, _ = select.select([self._connection, self._wake], [], [])
-            if self._wake in readable:
+            readable = {fd for fd, _ in poll.poll()}
+            if self._wake.fileno() in readable:
                 with contextlib.suppress(BlockingIOError):
                     self._wake.recv(4096)
                 self._report_ended()
-            if self._connection in readable and not self._take_requests():
+            if self._connection.fileno() in readable and not self._take_requests():
                 return
 
     def _take_requests(self) -> bool:
@@ -151,6 +154,7 @@ def main(argv: list[str]) -> None:
     connection, parent = int(argv[0]), int(argv[1])
     die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
     name_process("dflow-template")
     os.set_inheritable(connection, False)
     prepared = _prepare(Preparation(**json.loads(argv[2])))

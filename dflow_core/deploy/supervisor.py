@@ -41,7 +41,7 @@ from dflow_core.deploy.processes import describe_exit
 from dflow_core.deploy.queue_closer import QueueCloser
 from dflow_core.deploy.recovery import Cause, answers_for, merge_dead_parts
 from dflow_core.deploy.status_board import StatusBoard
-from dflow_core.errors import DeployError, DflowError, PeerGoneError, UsageError
+from dflow_core.errors import ClosedError, DeployError, DflowError, PeerGoneError, UsageError
 from dflow_core.model import (
     ControlMessage,
     DeployPlan,
@@ -326,6 +326,8 @@ class Supervisor:
     def _stop(self, drain: bool) -> None:
         first = not self._closing
         self._closing = True
+        if not self.ready.is_set():
+            self._fail(ClosedError("the graph was closed while it was being started"))
         self._answers.drop()
         for member in self.members:
             self._handle(member, StopAsked())

@@ -130,13 +130,16 @@ class _Executor:
         request, fds = received
         signal.signal(signal.SIGTERM, lambda _number, _frame: self._post(self._stop))
         threading.Thread(target=self._prepare, args=(request, fds), name="dflow-load", daemon=True).start()
+        poll = select.poll()
+        for end in (self._connection, self._wake):
+            poll.register(end, select.POLLIN)
         while True:
-            readable, _, _ = select.select([self._connection, self._wake], [], [])
-            if self._wake in readable:
+            readable = {fd for fd, _ in poll.poll()}
+            if self._wake.fileno() in readable:
                 with contextlib.suppress(BlockingIOError):
                     self._wake.recv(4096)
             code = self._take_events()
-            if code is None and self._connection in readable:
+            if code is None and self._connection.fileno() in readable:
                 code = self._take_messages()
             if code is not None:
                 return code

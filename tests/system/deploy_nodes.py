@@ -27,14 +27,21 @@ class Node(FlowFunc):
     def __init__(self, behaviour: str, argument: str) -> None:
         self.behaviour, self.argument = behaviour, argument
         self.outputs = 0
+        self.seen = 0.0
 
     def init(self, params: FuncParams) -> None:
         self.outputs = params.output_num
         START.get(self.behaviour, lambda _argument: None)(self.argument)
 
+    def deadline(self) -> float | None:
+        if self.behaviour == "bad-timer-on" and self.seen == float(self.argument):
+            raise RuntimeError("a fault outside any call")
+        return None
+
     def proc(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
         value = inputs[0].get_tensor()
         assert value is not None
+        self.seen = float(value.ravel()[0])
         result = WORK.get(self.behaviour, lambda given, _argument: given)(value, self.argument)
         for index in range(self.outputs):
             context.send(index, result)

@@ -149,6 +149,29 @@ def test_on_error_stop_ends_the_graph_with_the_users_error(warm):
         assert "ValueError: bad value 1" in text and "in raise_error" in text and "'n0'#0" in text
 
 
+def test_a_fault_outside_any_call_ends_the_executor_only(warm, tmp_path):
+    with start(warm, chain("bad-timer-on:1"), output=f"dir:{tmp_path}") as running:
+        running.feed(1)
+        assert wait_for(lambda: running.deployment.status()[0].restarts == 1)
+        running.feed(2)
+        # The result of 1 has left already; an error may follow it, because its message was still held.
+        ended = [running.fetch()]
+        while ended[-1][0] != 2:
+            ended.append(running.fetch())
+        assert ended[-1] == (2, np.float64([2])) and {number for number, _ in ended[:-1]} == {1}
+    text = (tmp_path / "n0#0.log").read_text(encoding="utf-8")
+    assert "internal error, leaving" in text and "a fault outside any call" in text
+
+
+def test_a_fault_of_the_supervisor_ends_the_graph(warm):
+    """Better no graph than one that nobody watches."""
+    with start(warm, chain("echo")) as running:
+        running.deployment._supervisor.post(lambda: 1 // 0)
+        with pytest.raises(ClosedError):
+            running.fetch()
+        assert "ZeroDivisionError" in str(running.deployment.failure())
+
+
 def test_an_executor_that_closes_its_connection_is_replaced(warm):
     """One that lives on without control cannot be trusted with work."""
     with start(warm, chain("pid")) as running:

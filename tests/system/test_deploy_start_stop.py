@@ -192,6 +192,38 @@ def test_stacks_show_where_user_code_sleeps(warm):
         running.deployment.close(0)
 
 
+def test_closing_while_starting_ends_the_start(warm):
+    made = deployer()
+    closer = threading.Thread(target=lambda: (wait_for(lambda: bool(made._deployments)), made.close()))
+    closer.start()
+    with pytest.raises(ClosedError):
+        start(made, chain("slow-start:60"), stop_timeout="0.3")
+    closer.join(10)
+
+
+def test_a_slow_start_is_told(warm, capsys, monkeypatch):
+    """BC-098: a line every ten seconds."""
+    monkeypatch.setattr("dflow_core.deploy.supervisor._NOTE_EVERY", 0.1)
+    with start(warm, chain("slow-start:0.5"), output="stderr"):
+        pass
+    assert "[dflow] n0#0 is still loading after 0 s (at most 120 s)" in capsys.readouterr().err
+
+
+def test_a_template_that_does_not_answer_is_given_up(monkeypatch):
+    made = deployer()
+    with start(made, chain("echo")):
+        template = made._template.pid
+    assert template > 0
+    monkeypatch.setattr("dflow_core.deploy.supervisor._NOTE_EVERY", 0.1)
+    monkeypatch.setattr("dflow_core.deploy.supervisor._FORK_LIMIT", 0.2)
+    os.kill(template, signal.SIGSTOP)
+    with start(made, chain("echo")) as running:
+        assert running.call(1) == np.float64([1])
+    made.close()
+    assert not alive(template)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_use_in_a_fork_of_the_application_is_refused(warm):
     """BC-090: a clear error in the child, and nothing of the parent's is closed by it."""
     with start(warm, chain("echo")) as running:
