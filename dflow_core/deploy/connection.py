@@ -6,8 +6,7 @@ import contextlib
 import socket
 from collections.abc import Sequence
 
-from dflow_core.model import ControlMessage
-from dflow_core.model.control_serde import ControlReader, frame_control
+from dflow_core.model.control_serde import ControlMessage, ControlReader, frame_control
 
 _CHUNK = 65536
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from dflow_core.model import Failure
+from dflow_core.model.control_serde import Failure
 
 WINDOW = 60.0
 _FIRST_DELAY = 0.05

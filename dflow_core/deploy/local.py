@@ -17,13 +17,14 @@ from dflow_core.deploy.forkserver import Preparation
 from dflow_core.deploy.member import Member
 from dflow_core.deploy.model_files import ModelFiles
 from dflow_core.deploy.output import OutputForwarder
-from dflow_core.deploy.processes import OwnedByProcess, interpreter
+from dflow_core.deploy.processes import OwnedByProcess, fill_streams, interpreter
 from dflow_core.deploy.settings import DeploySettings, allowed_plugins
 from dflow_core.deploy.sinks import make_sink
 from dflow_core.deploy.supervisor import Supervisor
 from dflow_core.deploy.template import Template
 from dflow_core.errors import ClosedError, DflowError
-from dflow_core.model import DeployPlan, FlowModel, InstanceState, LoadRequest, ProcessPlan
+from dflow_core.model import DeployPlan, FlowModel, ProcessPlan
+from dflow_core.model.control_serde import InstanceState, LoadRequest
 from dflow_core.plugins import PluginRegistry, load_plugins
 from dflow_core.spi import Deployer, Deployment, GroupConfig, InstanceStatus, MemoryGroup, Overflow, Transport
 
@@ -51,6 +52,7 @@ class LocalDeployer(Deployer):
         self, registry: PluginRegistry | None = None, *, template: bool = True, executor: str = _EXECUTOR,
         builtins: Sequence[str] = _BUILTINS,
     ) -> None:
+        fill_streams()
         self._registry = registry
         self._wants_template = template
         self._executor, self._builtins = executor, tuple(builtins)

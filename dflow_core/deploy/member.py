@@ -8,7 +8,8 @@ from dflow_core.deploy.executor_process import ExecutorProcess
 from dflow_core.deploy.lifecycle import GiveUp, Lifecycle
 from dflow_core.deploy.output import ProcessLog
 from dflow_core.errors import DflowError, InstanceLostError, NodeError, StartupError
-from dflow_core.model import DeadPart, InstancePlan, InstanceState, ProcessPlan
+from dflow_core.model import DeadPart, InstancePlan, ProcessPlan
+from dflow_core.model.control_serde import InstanceState
 
 
 @dataclass(slots=True, eq=False)

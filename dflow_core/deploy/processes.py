@@ -112,6 +112,16 @@ def spawn(
     return Child(popen)
 
 
+def fill_streams() -> None:
+    """Open the null device where descriptor 0, 1 or 2 is closed.
+
+    Otherwise a socket or memory of ours would get such a number, and what anybody prints would go into it.
+    """
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(fd, True)
+    os.close(fd)
+
+
 def fork() -> int:
     """Fork this process; gives 0 in the child. Only for processes with a single thread."""
     return os.fork()

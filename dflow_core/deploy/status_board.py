@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dflow_core.deploy.loop import Loop
 from dflow_core.deploy.member import Member
-from dflow_core.model import PneModel, Status, StatusRequest
+from dflow_core.model import PneModel
+from dflow_core.model.control_serde import Status, StatusRequest
 
 _SHORTEST = 0.02
 _LONGEST = 1.0

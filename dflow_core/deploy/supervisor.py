@@ -42,19 +42,8 @@ from dflow_core.deploy.queue_closer import QueueCloser
 from dflow_core.deploy.recovery import Cause, answers_for, merge_dead_parts
 from dflow_core.deploy.status_board import StatusBoard
 from dflow_core.errors import ClosedError, DeployError, DflowError, PeerGoneError, UsageError
-from dflow_core.model import (
-    ControlMessage,
-    DeployPlan,
-    Failure,
-    Fatal,
-    InstanceDone,
-    LoadFailed,
-    PneModel,
-    ProcessPlan,
-    Ready,
-    Status,
-    Stop,
-)
+from dflow_core.model import DeployPlan, PneModel, ProcessPlan
+from dflow_core.model.control_serde import ControlMessage, Failure, Fatal, InstanceDone, LoadFailed, Ready, Status, Stop
 from dflow_core.spi import LostMessage, MemoryGroup
 
 _RETRY = 0.02

@@ -25,24 +25,22 @@ from dataclasses import dataclass
 
 from dflow_core.errors import DflowError, NodeError, PeerGoneError
 from dflow_core.executor.instance import InstanceRunner
-from dflow_core.model import (
+from dflow_core.model import InstancePlan, PneModel, UdfModel, unpack_submodel
+from dflow_core.model.control_serde import (
     ControlMessage,
+    ControlReader,
     Failure,
     Fatal,
     InstanceDone,
-    InstancePlan,
     InstanceState,
     LoadFailed,
     LoadRequest,
-    PneModel,
     Ready,
     Status,
     StatusRequest,
     Stop,
-    UdfModel,
-    unpack_submodel,
+    frame_control,
 )
-from dflow_core.model.control_serde import ControlReader, frame_control
 from dflow_core.plugins import ALLOW_VARIABLE, PluginRegistry, load_plugins
 from dflow_core.spi import GroupHandle, MemoryGroup
 

@@ -1,19 +1,6 @@
 """What can be deployed, as data: FlowModel, the kinds of PneModel, ModelRelation, DeployPlan, and the OM file."""
 
-from dflow_core.model.control import (
-    ControlMessage,
-    DeadPart,
-    Failure,
-    Fatal,
-    InstanceDone,
-    InstanceState,
-    LoadFailed,
-    LoadRequest,
-    Ready,
-    Status,
-    StatusRequest,
-    Stop,
-)
+from dflow_core.model.dead_part import DeadPart
 from dflow_core.model.deploy_plan import DeployPlan, InstancePlan, ProcessPlan, QueuePlan, Route
 from dflow_core.model.files import write_atomically
 from dflow_core.model.flow_model import (
@@ -41,19 +28,12 @@ from dflow_core.model.packing import pack_submodel, unpack_submodel
 
 __all__ = [
     "GRAPH_OPTIONS",
-    "ControlMessage",
     "DeadPart",
     "DeployPlan",
     "Endpoint",
-    "Failure",
-    "Fatal",
     "FlowModel",
     "GraphModel",
-    "InstanceDone",
     "InstancePlan",
-    "InstanceState",
-    "LoadFailed",
-    "LoadRequest",
     "ModelEndpoints",
     "ModelRelation",
     "OmInfo",
@@ -63,12 +43,8 @@ __all__ = [
     "PneModel",
     "ProcessPlan",
     "QueuePlan",
-    "Ready",
     "Route",
     "SerializedModel",
-    "Status",
-    "StatusRequest",
-    "Stop",
     "UdfModel",
     "inspect_om",
     "om_chunks",

@@ -16,24 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from dflow_core.model.dead_part import DeadPart
 from dflow_core.model.deploy_plan import ProcessPlan
-
-
-@dataclass(frozen=True, slots=True)
-class DeadPart:
-    """Part of a transaction that was lost with an instance; the restarted instance drops what still comes of it.
-
-    Args:
-        model, index: The instance.
-        trans_id, data_label: Join key of the part.
-        ports: Input ports it had arrived at before.
-    """
-
-    model: str
-    index: int
-    trans_id: int
-    data_label: int
-    ports: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""Control messages to bytes and back, and their framing: a length of four bytes, then protobuf."""
+"""Control messages to bytes and back, and their framing: a length of four bytes, then protobuf.
+
+Also the front door for the messages themselves (`control.py`); only who supervises or is supervised needs them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from google.protobuf.message import DecodeError
 from dflow_core.errors import PeerGoneError
 from dflow_core.model.control import (
     ControlMessage,
-    DeadPart,
     Failure,
     Fatal,
     InstanceDone,
@@ -22,8 +24,28 @@ from dflow_core.model.control import (
     StatusRequest,
     Stop,
 )
+from dflow_core.model.dead_part import DeadPart
 from dflow_core.model.deploy_plan import InstancePlan, ProcessPlan, Route
 from dflow_core.proto import control_pb2 as pb
+
+__all__ = [
+    "MAX_MESSAGE",
+    "ControlMessage",
+    "ControlReader",
+    "Failure",
+    "Fatal",
+    "InstanceDone",
+    "InstanceState",
+    "LoadFailed",
+    "LoadRequest",
+    "Ready",
+    "Status",
+    "StatusRequest",
+    "Stop",
+    "deserialize_control",
+    "frame_control",
+    "serialize_control",
+]
 
 MAX_MESSAGE = 64 << 20
 _LENGTH = struct.Struct("<I")

@@ -24,7 +24,7 @@ from dflow_core.deploy.lifecycle import (
     Unable,
     WakeAfter,
 )
-from dflow_core.model import Failure
+from dflow_core.model.control_serde import Failure
 
 CRASH = Ended("was ended by signal 11")
 BROKEN = Failure("ValueError", "no", "Traceback", "node")

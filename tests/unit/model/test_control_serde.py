@@ -10,25 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dflow_core.errors import PeerGoneError
-from dflow_core.model import (
-    DeadPart,
-    Failure,
-    Fatal,
-    InstanceDone,
-    InstancePlan,
-    InstanceState,
-    LoadFailed,
-    LoadRequest,
-    ProcessPlan,
-    Ready,
-    Route,
-    Status,
-    StatusRequest,
-    Stop,
-)
+from dflow_core.model import DeadPart, InstancePlan, ProcessPlan, Route
 from dflow_core.model.control_serde import (
     MAX_MESSAGE,
     ControlReader,
+    Failure,
+    Fatal,
+    InstanceDone,
+    InstanceState,
+    LoadFailed,
+    LoadRequest,
+    Ready,
+    Status,
+    StatusRequest,
+    Stop,
     deserialize_control,
     frame_control,
     serialize_control,
