@@ -60,6 +60,7 @@ def test_status_counts_calls(warm):
     with start(warm, chain("echo")) as running:
         for number in range(1, 6):
             running.call(number)
+        assert wait_for(lambda: running.deployment.status()[0].calls == 5), "a call is counted after it has sent"
         (status,) = running.deployment.status()
     assert (status.node, status.instance, status.state, status.calls) == ("n0", 0, "running", 5)
     assert status.busy > 0
