@@ -156,10 +156,13 @@ class LocalDeployment(Deployment):
             StartupError: if one does not come up.
         """
         try:
-            for queue in self.plan.queues:
-                self.group.create_queue(queue.name, queue.depth, Overflow(queue.overflow))
-            self._output.start()
-            self._supervisor.begin()
+            with self._close_lock:
+                if self._closed:
+                    raise ClosedError("the graph was closed before it was started")
+                for queue in self.plan.queues:
+                    self.group.create_queue(queue.name, queue.depth, Overflow(queue.overflow))
+                self._output.start()
+                self._supervisor.begin()
             self._supervisor.ready.wait()  # every start has a limit of its own
             if self._supervisor.failure is not None:
                 raise self._supervisor.failure
