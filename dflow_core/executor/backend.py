@@ -14,6 +14,11 @@ ALLOC_LIMIT = 30.0
 class Backend(abc.ABC):
     """Moves messages in and out of a graph. One thread at a time calls `pump`; `feed` may run beside it."""
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this is a fork of the process that runs the graph: nothing may be used, not even a lock."""
+        return False
+
     @abc.abstractmethod
     def alloc(self, size: int, timeout: float = ALLOC_LIMIT) -> Block:
         """A block to write a message into.

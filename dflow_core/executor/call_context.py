@@ -25,7 +25,7 @@ from dflow_core.message import (
     FlowMsg,
     Member,
     MsgInfo,
-    alloc_tensor,
+    TensorBlock,
     child_token,
     encode,
     members_size,
@@ -67,6 +67,7 @@ class CallContext(RunContext):
         self._alloc = alloc
         self._clock = clock
         self._outputs = [_Output() for _ in spec.outputs]
+        self._made: dict[int, TensorBlock] = {}
 
     @property
     def head(self) -> FlowMsg | None:
@@ -78,7 +79,9 @@ class CallContext(RunContext):
 
     def alloc(self, shape: Sequence[int], dtype: np.dtype[np.generic], members: int = 0) -> Array:
         inherited = len(self._head.aux.members) if self._head else 0
-        return alloc_tensor(shape, np.dtype(dtype), self._alloc, members_size(max(members, inherited)))
+        made = TensorBlock.make(shape, np.dtype(dtype), self._alloc, members_size(max(members, inherited)))
+        self._made[id(made.array)] = made
+        return made.array
 
     def send(
         self, index: int, value: object, *, like: FlowMsg | None = None, members: Sequence[Member] = (),
@@ -145,7 +148,9 @@ class CallContext(RunContext):
 
     def _emit(self, index: int, value: object, info: MsgInfo, aux: Aux, changes: Mapping[str, object]) -> None:
         head = info.derive(**changes)
-        self._sink(self._spec.outputs[index], encode(value, head, self._alloc, aux))
+        made = self._made.pop(id(value), None)
+        msg = made.seal(head, aux) if made is not None and made.array is value else None
+        self._sink(self._spec.outputs[index], msg or encode(value, head, self._alloc, aux))
 
     def _emit_part(self, index: int, output: _Output, value: object, changes: Mapping[str, object]) -> None:
         assert self._head is not None

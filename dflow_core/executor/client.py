@@ -83,6 +83,7 @@ class GraphClient:
             QueueFullError: no room within the limit; nothing was fed.
             PoolExhaustedError: no memory within the limit; nothing was fed.
         """
+        self._check_process()
         parcel = _Parcel(values, info or FeedInfo(), channel or self._main)
         self._send(parcel, _deadline(timeout), _never)
         return parcel.trans_id
@@ -94,6 +95,7 @@ class GraphClient:
             WaitTimeoutError: none came within the limit; the text says where everything stands.
             DroppedError: the transaction ended without a result.
         """
+        self._check_process()
         deadline = _deadline(timeout)
         while True:
             outcome = self._next(self._main, deadline)
@@ -107,6 +109,7 @@ class GraphClient:
         Raises:
             DroppedError: no node sent anything for it.
         """
+        self._check_process()
         deadline = _deadline(timeout)
         channel = Channel()
         try:
@@ -166,7 +169,9 @@ class GraphClient:
                 self._table.abandon(channel)
 
     def close(self) -> None:
-        """End the graph; everything in flight ends with ClosedError. Idempotent."""
+        """End the graph; everything in flight ends with ClosedError. Idempotent; in a fork it does nothing."""
+        if self._backend.is_foreign:
+            return
         with self._lock:
             if self._closed:
                 return
@@ -319,6 +324,13 @@ class GraphClient:
             if arrived:
                 self._lock.notify_all()
             return bool(arrived) or is_done() or deadline is None or time.monotonic() < deadline
+
+    def _check_process(self) -> None:
+        if self._backend.is_foreign:
+            raise ClosedError(
+                f"graph {self._graph!r} belongs to the process that started it; this is a fork of that",
+                hint="build and start a graph in this process before dflow is used, or start processes with spawn",
+            )
 
     def _report(self, began: float) -> str:
         """Where everything stands; with stacks where somebody has waited long enough to want them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 
@@ -30,6 +31,11 @@ class QueueBackend(Backend):
         self._fetches = [self._group.queue(name) for name in deployment.plan.fetches]
         self._doorbell = self._group.doorbell()
         self._closed = False
+        self._pid = os.getpid()
+
+    @property
+    def is_foreign(self) -> bool:
+        return os.getpid() != self._pid
 
     def alloc(self, size: int, timeout: float = ALLOC_LIMIT) -> Block:
         deadline = time.monotonic() + timeout

@@ -37,12 +37,12 @@ class DefaultSession:
         Raises:
             ClosedError: in a process forked after dflow was used; its processes belong to the parent.
         """
+        if cls._session is not None and cls._pid != os.getpid():  # a fork: a lock may be held by a thread that is gone
+            raise ClosedError(
+                "this process was forked after dflow had been used",
+                hint="start processes before dflow, or with the spawn method",
+            )
         with cls._lock:
-            if cls._session is not None and cls._pid != os.getpid():
-                raise ClosedError(
-                    "this process was forked after dflow had been used",
-                    hint="start processes before dflow, or with the spawn method",
-                )
             if cls._session is None:
                 from dflow_core.session import DFlowSession
 
@@ -56,9 +56,11 @@ class DefaultSession:
     @classmethod
     def drop(cls) -> None:
         """Close the default session and everything in it. Idempotent."""
+        if cls._pid not in (0, os.getpid()):
+            return
         with cls._lock:
             session, cls._session = cls._session, None
-        if session is not None and cls._pid == os.getpid():
+        if session is not None:
             atexit.unregister(cls.drop)
             session.close()
 

@@ -26,7 +26,7 @@ from dflow_core.message.info import (
     child_token,
     root_token,
 )
-from dflow_core.message.payload import Alloc, alloc_tensor, decode, describe, encode, seal
+from dflow_core.message.payload import Alloc, TensorBlock, alloc_tensor, decode, describe, encode, seal
 from dflow_core.message.tensor_desc import DATA_OFFSET, DESC_SIZE, MAX_RANK, TensorDesc
 from dflow_core.message.tensors import read_tensor
 
@@ -50,6 +50,7 @@ __all__ = [
     "Member",
     "MsgInfo",
     "MsgType",
+    "TensorBlock",
     "TensorDesc",
     "alloc_tensor",
     "block_of",

@@ -50,7 +50,7 @@ class FlowMsg:
     def from_block(cls, block: Block) -> FlowMsg:
         """Read a message that came out of a queue; its payload is a read-only view of the block."""
         data = block.array()
-        info, body_size, aux_size = MsgInfo.unpack(data[:HEAD_SIZE])
+        info, body_size, aux_size = MsgInfo.unpack(data)
         body = data[HEAD_SIZE : HEAD_SIZE + body_size] if body_size else None
         at = HEAD_SIZE + body_size
         aux = Aux.unpack(data[at : at + aux_size].tobytes()) if aux_size else NO_AUX

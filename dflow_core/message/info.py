@@ -99,7 +99,11 @@ class MsgInfo:
     user_data: bytes = b""
 
     def pack(self, body_size: int, aux_size: int = 0) -> bytearray:
-        """The 256 bytes of the head."""
+        """The 256 bytes of the head.
+
+        Raises:
+            TensorError: if the user data is longer than 64 bytes.
+        """
         head = bytearray(HEAD_SIZE)
         if self.user_data:
             if len(self.user_data) > USER_DATA_SIZE:
@@ -121,7 +125,7 @@ class MsgInfo:
         )
         info = cls(
             trans_id, msg_type, ret_code, start, end, flags, data_flag, worker, step, token, label, route, version,
-            bytes(head[:USER_DATA_SIZE]),
+            head[:USER_DATA_SIZE].tobytes() if isinstance(head, np.ndarray) else bytes(head[:USER_DATA_SIZE]),
         )
         return info, body_size, aux_size
 

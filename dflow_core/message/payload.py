@@ -13,6 +13,7 @@ import math
 import pickle
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -39,14 +40,54 @@ def alloc_tensor(shape: Sequence[int], dtype: np.dtype[np.generic], alloc: Alloc
         alloc: Gives a block of that many bytes.
         spare: Bytes to keep free behind it for an aux section.
     """
-    data_type = data_type_of(dtype)
-    if data_type is DataType.STRING:
-        raise TensorError("string tensors cannot be filled in place; send the array itself")
-    size = math.prod(shape) * dtype.itemsize
-    block = alloc(DATA_OFFSET + size + spare)
-    data = block.array(writable=True)
-    TensorDesc(data_type, tuple(shape), size).pack_into(data, HEAD_SIZE)
-    return data[DATA_OFFSET : DATA_OFFSET + size].view(dtype).reshape(shape)
+    return TensorBlock.make(shape, dtype, alloc, spare).array
+
+
+@dataclass(slots=True)
+class TensorBlock:
+    """A tensor being filled in the block it will be sent in.
+
+    Args:
+        array: What the owner fills.
+        block: The block.
+        data: The whole block.
+        body_size: Bytes of descriptor and data.
+    """
+
+    array: Array
+    block: Block
+    data: Bytes
+    body_size: int
+
+    @classmethod
+    def make(
+        cls, shape: Sequence[int], dtype: np.dtype[np.generic], alloc: Alloc, spare: int
+    ) -> TensorBlock:
+        """A fresh one, uninitialised but for its descriptor; arguments as for `alloc_tensor`."""
+        data_type, shape = data_type_of(dtype), tuple(shape)
+        if data_type is DataType.STRING:
+            raise TensorError("string tensors cannot be filled in place; send the array itself")
+        size = math.prod(shape) * dtype.itemsize
+        block = alloc(DATA_OFFSET + size + spare)
+        data = block.array(writable=True)
+        TensorDesc(data_type, shape, size).pack_into(data, HEAD_SIZE)
+        array = data[DATA_OFFSET : DATA_OFFSET + size].view(dtype).reshape(shape)
+        return cls(array, block, data, DESC_SIZE + size)
+
+    def seal(self, info: MsgInfo, aux: Aux) -> FlowMsg | None:
+        """The message, sent as it lies; the array is read-only from here on. None if the aux section has no room."""
+        extra = aux.pack()
+        end = HEAD_SIZE + self.body_size
+        if end + len(extra) > self.data.nbytes:
+            return None
+        info = _retype(info, MsgType.TENSOR)
+        self.array.flags.writeable = False
+        self.data[:HEAD_SIZE] = np.frombuffer(info.pack(self.body_size, len(extra)), np.uint8)
+        if extra:
+            self.data[end : end + len(extra)] = np.frombuffer(extra, np.uint8)
+        body = self.data[HEAD_SIZE:end]
+        body.flags.writeable = False
+        return FlowMsg(info, body, aux, self.block.retain())
 
 
 def encode(value: object, info: MsgInfo, alloc: Alloc = HeapBlock, aux: Aux = NO_AUX) -> FlowMsg:
@@ -150,7 +191,7 @@ def _reusable_block(array: Array, head: bytearray, extra: bytes) -> Block | None
     if block is None or block.nbytes < end + len(extra):
         return None
     data = block.array()
-    if array.ctypes.data != data.ctypes.data + DATA_OFFSET:
+    if _address(array) != _address(data) + DATA_OFFSET:
         return None
     desc = TensorDesc.unpack_from(data, HEAD_SIZE)
     if desc.shape != array.shape or desc.dtype is not data_type_of(array.dtype):
@@ -163,6 +204,12 @@ def _reusable_block(array: Array, head: bytearray, extra: bytes) -> Block | None
         return block
     same = data[:HEAD_SIZE].tobytes() == bytes(head) and data[end : end + len(extra)].tobytes() == extra
     return block if same else None
+
+
+def _address(array: Array) -> int:
+    # `array.ctypes.data` makes three objects to say the same.
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def _encode_strings(array: Array, info: MsgInfo, alloc: Alloc, aux: Aux) -> FlowMsg:

@@ -1,9 +1,15 @@
-"""RuntimeTensorDesc: the 1024 bytes in front of a tensor's data (runtime-semantics.md section 3)."""
+"""RuntimeTensorDesc: the 1024 bytes in front of a tensor's data (runtime-semantics.md section 3).
+
+A stream of messages mostly has few descriptors, so both directions are remembered by content.
+"""
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
 
 from dflow_core.errors import TensorError
 from dflow_core.message.info import HEAD_SIZE, Bytes
@@ -14,6 +20,7 @@ DATA_OFFSET = HEAD_SIZE + DESC_SIZE
 MAX_RANK = 32
 
 _FORMAT_ND = 3
+_REMEMBERED = 1024
 _DIMS = struct.Struct(f"<{MAX_RANK + 1}q")
 _TAIL = struct.Struct("<qqQ")
 
@@ -22,7 +29,7 @@ _TAIL = struct.Struct("<qqQ")
 class TensorDesc:
     """A RuntimeTensorDesc: dtype, shape and byte count of the data behind it.
 
-    `sub_format` is 0 except for strings, where it says how they are laid out (see `payload.py`).
+    `sub_format` is 0 except for strings, where it says how they are laid out (see `tensors.py`).
     """
 
     dtype: DataType
@@ -31,14 +38,12 @@ class TensorDesc:
     sub_format: int = 0
 
     def pack_into(self, buffer: Bytes, offset: int) -> None:
-        """Write the 1024 bytes at `offset`."""
-        if len(self.shape) > MAX_RANK:
-            raise TensorError(f"a tensor has at most {MAX_RANK} dimensions, this one has {len(self.shape)}")
-        buffer[offset : offset + DESC_SIZE] = 0
-        dims = (len(self.shape), *self.shape, *([0] * (MAX_RANK - len(self.shape))))
-        struct.pack_into("<q", buffer, offset + 16, int(self.dtype))
-        _DIMS.pack_into(buffer, offset + 24, *dims)
-        _TAIL.pack_into(buffer, offset + 552, _FORMAT_ND, self.sub_format, self.data_size)
+        """Write the 1024 bytes at `offset`.
+
+        Raises:
+            TensorError: if it has more than 32 dimensions.
+        """
+        buffer[offset : offset + DESC_SIZE] = _packed(self)
 
     @classmethod
     def unpack_from(cls, buffer: Bytes, offset: int) -> TensorDesc:
@@ -47,13 +52,34 @@ class TensorDesc:
         Raises:
             TensorError: if the bytes there are no descriptor.
         """
-        (number,) = struct.unpack_from("<q", buffer, offset + 16)
-        (rank,) = struct.unpack_from("<q", buffer, offset + 24)
-        if not 0 <= rank <= MAX_RANK:
-            raise TensorError(f"broken tensor descriptor: rank {rank}")
-        shape = struct.unpack_from(f"<{rank}q", buffer, offset + 32)
-        _, sub_format, size = _TAIL.unpack_from(buffer, offset + 552)
-        try:
-            return cls(DataType(number), shape, size, sub_format)
-        except ValueError:
-            raise TensorError(f"broken tensor descriptor: dtype {number}") from None
+        return _unpacked(buffer[offset : offset + DESC_SIZE].tobytes())
+
+
+@lru_cache(_REMEMBERED)
+def _packed(desc: TensorDesc) -> Bytes:
+    if len(desc.shape) > MAX_RANK:
+        raise TensorError(f"a tensor has at most {MAX_RANK} dimensions, this one has {len(desc.shape)}")
+    buffer = np.zeros(DESC_SIZE, np.uint8)
+    dims = (len(desc.shape), *desc.shape, *([0] * (MAX_RANK - len(desc.shape))))
+    struct.pack_into("<q", buffer, 16, int(desc.dtype))
+    _DIMS.pack_into(buffer, 24, *dims)
+    _TAIL.pack_into(buffer, 552, _FORMAT_ND, desc.sub_format, desc.data_size)
+    return buffer
+
+
+@lru_cache(_REMEMBERED)
+def _unpacked(data: bytes) -> TensorDesc:
+    if len(data) < DESC_SIZE:
+        raise TensorError(f"broken tensor descriptor: {len(data)} bytes instead of {DESC_SIZE}")
+    (number,) = struct.unpack_from("<q", data, 16)
+    (rank,) = struct.unpack_from("<q", data, 24)
+    if not 0 <= rank <= MAX_RANK:
+        raise TensorError(f"broken tensor descriptor: rank {rank}")
+    shape = struct.unpack_from(f"<{rank}q", data, 32)
+    if any(dim < 0 for dim in shape):
+        raise TensorError(f"broken tensor descriptor: shape {list(shape)}")
+    _, sub_format, size = _TAIL.unpack_from(data, 552)
+    try:
+        return TensorDesc(DataType(number), shape, size, sub_format)
+    except ValueError:
+        raise TensorError(f"broken tensor descriptor: dtype {number}") from None
