@@ -46,8 +46,8 @@ class DefaultSession:
             if cls._session is None:
                 from dflow_core.session import DFlowSession
 
-                cls._session = DFlowSession(options)
                 cls._pid = os.getpid()
+                cls._session = DFlowSession(options)
                 atexit.register(cls.drop)
             elif options:
                 raise UsageError("dflow is initialised already", hint="call df.finalize() before df.init(...)")
