@@ -59,6 +59,8 @@ class ProcessLog:
         """Whole lines not taken yet, marked; an unfinished one too after a while or at the end."""
         size = os.fstat(self.fd).st_size
         note = b""
+        if size == self._read:
+            return note
         if size - self._read > _BACKLOG:
             skipped = size - self._read - _BACKLOG // 2
             self._read += skipped

@@ -1,7 +1,8 @@
 """The executor process: loads what it is told to, runs it in a thread for each instance, and obeys the application.
 
 The main thread serves the control connection and nothing else, so it answers while user code works, and ends with the
-application: when the connection is at its end, so is the process.
+application: when the connection is at its end, so is the process. A signal ends it as it stands, so that everything it
+holds is found and answered for; an orderly end is asked for over the connection.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import mmap
 import os
 import re
 import select
-import signal
 import socket
 import sys
 import threading
@@ -126,7 +126,6 @@ class _Executor:
         if received is None:
             return _GONE
         request, fds = received
-        signal.signal(signal.SIGTERM, lambda _number, _frame: self._post(self._stop))
         threading.Thread(target=self._prepare, args=(request, fds), name="dflow-load", daemon=True).start()
         poll = select.poll()
         for end in (self._connection, self._wake):

@@ -163,6 +163,16 @@ def test_a_fault_outside_any_call_ends_the_executor_only(warm, tmp_path):
     assert "internal error, leaving" in text and "a fault outside any call" in text
 
 
+def test_a_terminated_executor_is_replaced(warm):
+    """SIGTERM from outside is a death like others, also while a call does not end."""
+    with start(warm, chain("refuse-to-end")) as running:
+        running.feed(1)
+        assert wait_for(lambda: running.group.queue("q0").level() == 0)
+        os.kill(running.pids[0], signal.SIGTERM)
+        assert "SIGTERM" in running.fetch()[1].message
+        assert wait_for(lambda: running.deployment.status()[0].restarts == 1)
+
+
 def test_a_fault_of_the_supervisor_ends_the_graph(warm):
     """Better no graph than one that nobody watches."""
     with start(warm, chain("echo")) as running:
@@ -291,6 +301,7 @@ def test_killed_executors_lose_no_transaction(warm):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_killed_executors_lose_no_transaction_over_many_rounds(warm):
     with start(warm, chain("echo", "echo", "echo", instances=2, restarts=100000)) as running:
         _rounds(running, 600, seed=int(time.time()))
