@@ -29,22 +29,32 @@ def check_interpreter(python: str, plan: ProcessPlan, models: Mapping[str, PneMo
         models: Submodels by name.
 
     Raises:
-        StartupError: it lacks something (says what to install), or it is of another Python version than this one and
-            the node's code travels as byte code.
+        StartupError: it lacks something (says what to install), or it has another version of Python or a very different
+            cloudpickle, and the node's code travels by value.
     """
     entries = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     found = probe_interpreter(python, os.pathsep.join(map(os.path.abspath, entries)))
     theirs, ours = found["python"], list(sys.version_info[:2])
-    if theirs == ours:
+    why = f"{python} is Python {_version(theirs)}, this is Python {_version(ours)}" if theirs != ours else _pickles(found)
+    if not why:
         return
     for instance in plan.instances:
         model = models[instance.model]
         if isinstance(model, UdfModel) and any(mark in model.package for mark in _BY_VALUE):
             raise StartupError(
-                f"{python} is Python {_version(theirs)}, this is Python {_version(ours)}, and the node's code travels "
-                "by value, as byte code of this version", node=model.name, instance=instance.index,
-                hint="put the function into a module that both can import, or use an interpreter of the same version",
+                f"{why}, and the node's code travels by value, which needs the same versions",
+                node=model.name, instance=instance.index,
+                hint="put the function into a module that both can import, or use an environment of the same versions",
             )
+
+
+def _pickles(found: Mapping[str, object]) -> str:
+    """How the other cloudpickle differs from this one in what matters, or ""."""
+    from importlib.metadata import version
+
+    theirs, ours = str(found.get("cloudpickle", "")), version("cloudpickle")
+    differs = theirs.partition(".")[0] != ours.partition(".")[0] and theirs not in ("", "?")
+    return f"it has cloudpickle {theirs}, this environment has {ours}" if differs else ""
 
 
 def _version(numbers: object) -> str:

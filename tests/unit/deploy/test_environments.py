@@ -74,6 +74,15 @@ def test_code_by_name_may_run_on_another_python(other_version):
     check_interpreter("/x/python", *one(b"module\nfunction"))
 
 
+def test_code_by_value_needs_a_like_cloudpickle(monkeypatch):
+    """BC-082."""
+    old = {"python": list(sys.version_info[:2]), "cloudpickle": "1.6.0"}
+    monkeypatch.setattr(environments, "probe_interpreter", lambda python, pythonpath: old)
+    with pytest.raises(StartupError, match=r"cloudpickle 1\.6\.0"):
+        check_interpreter("/x/python", *one(BY_VALUE))
+    check_interpreter("/x/python", *one(b"module\nfunction"))
+
+
 def test_the_same_python_may_run_anything(monkeypatch):
     same = {"python": list(sys.version_info[:2])}
     monkeypatch.setattr(environments, "probe_interpreter", lambda python, pythonpath: same)
