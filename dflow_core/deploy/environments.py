@@ -35,7 +35,9 @@ def check_interpreter(python: str, plan: ProcessPlan, models: Mapping[str, PneMo
     entries = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     found = probe_interpreter(python, os.pathsep.join(map(os.path.abspath, entries)))
     theirs, ours = found["python"], list(sys.version_info[:2])
-    why = f"{python} is Python {_version(theirs)}, this is Python {_version(ours)}" if theirs != ours else _pickles(found)
+    why = _pickles(found)
+    if theirs != ours:
+        why = f"{python} is Python {_version(theirs)}, this is Python {_version(ours)}"
     if not why:
         return
     for instance in plan.instances:
