@@ -292,7 +292,7 @@ def grow(rounds: int, how: str) -> tuple[list[int], list[int]]:
     return values[:4], values[4:]
 
 
-@pytest.mark.parametrize(("how", "rounds"), [("finalize", 3), ("session", 5)])
+@pytest.mark.parametrize(("how", "rounds"), [("finalize", 3), ("session", 10)])
 def test_starting_and_ending_a_graph_with_a_model_again_and_again_does_not_grow_the_process(
     how: str, rounds: int
 ) -> None:
