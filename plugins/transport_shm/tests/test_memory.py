@@ -139,3 +139,15 @@ def test_default_limit_without_any_figures_is_small(tmp_path: Path) -> None:
 def test_group_without_a_limit_gets_the_default(transport: ShmTransport) -> None:
     with contextlib.closing(transport.create_group(GroupConfig())) as group:
         assert 64 * MIB <= group.stats().memory_limit <= 64 * GIB
+
+
+def test_fresh_block_holds_no_head_of_an_earlier_message(transport: ShmTransport) -> None:
+    """A member that dies before it wrote anything must not be taken for the holder of an old message."""
+    group = transport.create_group(GroupConfig())
+    try:
+        block = group.alloc(5000)
+        block.array(writable=True)[:] = 7
+        block.release()
+        assert not group.alloc(5000).array()[:256].any()
+    finally:
+        group.close()

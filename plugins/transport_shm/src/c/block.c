@@ -1,6 +1,8 @@
 /* Blocks: allocate, hold, give back. */
 #include "layout.h"
 
+#define HEAD_SIZE 256u /* of a message: dflow_core.message */
+
 static void block_free(struct dshm *h, uint32_t b, struct wakes *w) {
     struct header *hd = h->hd;
     struct block *blk = h->blocks + b;
@@ -50,7 +52,11 @@ static uint32_t take(struct dshm *h, uint64_t size, uint32_t order, uint64_t *mi
 static int64_t settle(struct dshm *h, uint32_t b, uint64_t size, uint64_t missing) {
     uint64_t at = h->blocks[b].off >> h->gran_shift;
     int rc = backed_fill(h, at, granules(h, size), missing);
-    if (!rc) return key_of(h, b);
+    if (!rc) {
+        /* A block that is lost before anything was written must not pass for the message that lay here before. */
+        if (size >= HEAD_SIZE) memset(h->data + h->blocks[b].off, 0, HEAD_SIZE);
+        return key_of(h, b);
+    }
     struct wakes w = {0, {0}};
     if (dshm_lock(h)) return DSHM_E_BROKEN;
     h->mine[b] = (struct hold){0, 0};
