@@ -120,7 +120,10 @@ def _set_up_streams(fds: ChildFds) -> None:
         by_line = 1
         libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, by_line, 0)
     faulthandler.enable(2)
-    faulthandler.register(signal.SIGUSR1, fds.stacks, all_threads=True)
+    # Read from a signal handler in C, the stack of a thread that runs on meanwhile can crash the process: that way is
+    # for an interpreter that is stuck (SIGUSR2). One that works writes the stacks itself, while no thread runs.
+    signal.signal(signal.SIGUSR1, lambda *_: faulthandler.dump_traceback(fds.stacks, all_threads=True))
+    faulthandler.register(signal.SIGUSR2, fds.stacks, all_threads=True)
 
 
 def _set_up_interpreter(settings: ChildSettings) -> None:

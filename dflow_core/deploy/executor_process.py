@@ -102,7 +102,7 @@ class ExecutorProcess:
             self._template.abandon()
 
     def stack(self) -> str:
-        """Python stacks of all its threads; also while it sits in C code. Empty if it gives none within a second."""
+        """Python stacks of all its threads; also while it sits in C code. Empty if it gives none in two seconds."""
         if not self.pid or self.exited:
             return ""
         try:
@@ -111,9 +111,13 @@ class ExecutorProcess:
             return ""  # it ended meanwhile
 
     def _stack(self) -> str:
+        """Ask the interpreter; where it does not come to answer, so that nothing moves, read it from outside."""
+        return self._stack_by(signal.SIGUSR1, _STACK_LIMIT) or self._stack_by(signal.SIGUSR2, _STACK_LIMIT)
+
+    def _stack_by(self, number: signal.Signals, patience: float) -> str:
         before = os.fstat(self.stacks_fd).st_size
-        kill_process(self.pid, signal.SIGUSR1)
-        limit, size, since = time.monotonic() + _STACK_LIMIT, before, time.monotonic()
+        kill_process(self.pid, number)
+        limit, size, since = time.monotonic() + patience, before, time.monotonic()
         while time.monotonic() < limit and (size == before or time.monotonic() - since < _STACK_QUIET):
             time.sleep(0.005)
             now = os.fstat(self.stacks_fd).st_size

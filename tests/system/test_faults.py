@@ -14,10 +14,10 @@ import dflow_core as df
 
 
 def one_node(func: object, **options: object) -> tuple[df.FlowData, df.FlowGraph]:
-    """A graph of one decorated function."""
+    """A graph of one decorated function, ended quickly even if that hangs."""
     x = df.FlowData("x")
     node = func.fnode(**options)  # type: ignore[attr-defined]
-    return x, df.FlowGraph([node(x)])
+    return x, df.FlowGraph([node(x)], {"stop_timeout": "1"})
 
 
 def executor_pids(graph: df.FlowGraph) -> list[int]:
