@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 
-from dflow_core.errors import AlignmentError, ClosedError, DroppedError, NodeError, UsageError, WaitTimeoutError
+from dflow_core.errors import (
+    AlignmentError,
+    ClosedError,
+    DroppedError,
+    NodeError,
+    PoolExhaustedError,
+    UsageError,
+    WaitTimeoutError,
+)
 from dflow_core.executor import GraphClient
-from dflow_core.message import FeedInfo, decode
+from dflow_core.message import FeedInfo, HeapBlock, decode
 from tests.unit.executor.support import NOTHING, Func, Node, inline
 
 
@@ -188,3 +198,49 @@ def test_waiting_in_vain_says_where_everything_stands() -> None:
     client.feed({0: 1})
     with pytest.raises(WaitTimeoutError, match=r"join: 0 calls, 1 waiting for a part"):
         client.fetch(0)
+
+
+def test_dropped_transactions_do_not_hold_feeding_up() -> None:
+    """BC-019: only what `fetch` would give counts as unfetched."""
+    client = inline([Node("drop", Func(lambda x: NOTHING), ["x"])], ["x"], ["drop:0"])
+    for _ in range(300):
+        client.feed({0: 1}, timeout=1)
+        with pytest.raises(WaitTimeoutError):
+            client.fetch(0)
+    assert client.counters.dropped == 300
+
+
+def test_stream_with_more_in_flight_than_may_lie_unfetched_gives_results_instead_of_waiting_for_room() -> None:
+    client = double()
+    outcomes = list(client.stream(({0: np.array(n)} for n in range(1000)), in_flight=600, ordered=True, timeout=5))
+    assert [int(decode(o.messages[0])) for o in outcomes] == list(range(0, 2000, 2))  # type: ignore[arg-type, call-overload]
+    assert all(o.last for o in outcomes)
+
+
+class ShortOfMemory(HeapBlock):
+    """A block of a backend that has memory for three."""
+
+
+def test_stream_gives_results_when_there_is_no_memory_for_the_next_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    """BC-008: what the caller has not been given yet may be what holds the memory."""
+    client = double()
+    blocks: weakref.WeakSet[HeapBlock] = weakref.WeakSet()
+
+    def alloc(size: int, timeout: float = 0.0) -> HeapBlock:
+        if len(blocks) >= 6:
+            raise PoolExhaustedError("no memory")
+        block = ShortOfMemory(size)
+        blocks.add(block)
+        return block
+
+    backend = client._backend
+    monkeypatch.setattr(backend, "alloc", alloc)
+    seen = 0
+    for outcome in client.stream(({0: np.zeros(10)} for _ in range(50)), in_flight=20, ordered=True, timeout=5):
+        seen += 1
+        del outcome
+    assert seen == 50
+    held = [client._backend.alloc(1) for _ in range(6)]
+    with pytest.raises(PoolExhaustedError):
+        client.feed({0: np.zeros(10)}, timeout=0.05)
+    assert held and client.counters.fed == 50
