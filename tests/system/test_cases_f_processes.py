@@ -87,6 +87,7 @@ HOST = """
 @pytest.mark.timeout(120)
 def test_hosts_with_threads_that_fork_before_and_after_use_never_hang(tmp_path: object) -> None:
     """BC-090: threads and an ONNX session first; multiprocessing before, beside and after a running graph, os.fork."""
+    pytest.importorskip("onnxruntime")
     script = f"{tmp_path}/host.py"
     with open(script, "w") as file:
         file.write(textwrap.dedent(HOST))
