@@ -20,6 +20,7 @@ from dflow_core.spi import InstanceStatus, QueueStats
 from dflow_ocr.annotate import write_annotated
 from dflow_ocr.detect import decode
 from dflow_ocr.pages import read_truth, write_pages
+from dflow_ocr.picture import draw_graph
 from dflow_ocr.pipeline import PipelineSettings, build_graph
 from dflow_ocr.recognise import PageText
 from dflow_ocr.rivals import memory_of
@@ -205,6 +206,7 @@ def _write_results(out: Path, pages: Sequence[Path], run: DemoRun, settings: Pip
         (out / "text" / f"{page.stem}.txt").write_text("\n".join(text.texts) + "\n", encoding="utf-8")
     graph = build_graph(settings)
     (out / "graph.mmd").write_text(graph.to_mermaid() + "\n", encoding="utf-8")
+    draw_graph(graph, out / "graph.png")
     (out / "graph.dot").write_text(graph.to_dot() + "\n", encoding="utf-8")
     (out / "figures.json").write_text(run.as_json() + "\n", encoding="utf-8")
 
@@ -232,5 +234,5 @@ def _print_results(
     if run.truth is not None:
         console.print(f"true text read: {run.truth:.4f}")
     console.print(
-        f"results in {out}/: text/, annotated/, graph.mmd, graph.dot, figures.json, timeline.json (open it in Perfetto)"
+        f"results in {out}/: text/, annotated/, graph.png (.mmd, .dot), figures.json, timeline.json (open it in Perfetto)"
     )
