@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -36,6 +36,19 @@ from dflow_core.types import Array, FuncSpec
 OutputSink: TypeAlias = Callable[[int, FlowMsg], None]
 
 
+class CallOwner(Protocol):
+    """What keeps account of calls."""
+
+    def may_defer(self) -> bool:
+        """Whether the current call may stay open."""
+
+    def complete(self, context: CallContext, error: BaseException | None) -> None:
+        """End an open call."""
+
+    def explain(self, error: BaseException, inputs: Sequence[FlowMsg]) -> ErrorInfo:
+        """What to send about an error."""
+
+
 @dataclass(slots=True)
 class _Output:
     """What a call did to one output."""
@@ -54,13 +67,19 @@ class CallContext(RunContext):
         head: Message whose head outputs inherit; None for timers.
         sink: Takes (node output index, message).
         alloc: Gives blocks.
+        owner: Ends the call, now or later.
+        inputs: What the call was given.
         clock: Monotonic seconds.
     """
 
     def __init__(
-        self, spec: FuncSpec, head: FlowMsg | None, sink: OutputSink, alloc: Alloc,
-        clock: Callable[[], float] = time.monotonic,
+        self, spec: FuncSpec, head: FlowMsg | None, sink: OutputSink, alloc: Alloc, owner: CallOwner,
+        inputs: Sequence[FlowMsg] = (), clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.inputs = inputs
+        self.started = clock()
+        self.is_deferred = False
+        self._owner = owner
         self._spec = spec
         self._head = head
         self._sink = sink
@@ -111,7 +130,16 @@ class CallContext(RunContext):
         self._end(info, Aux(msg.aux.members), index)
 
     def fail(self, msg: FlowMsg, error: BaseException) -> None:
-        self.fail_with(msg, ErrorInfo("node", str(error), type(error).__name__))
+        self.fail_with(msg, self._owner.explain(error, (msg,)))
+
+    def defer(self) -> bool:
+        self.is_deferred = self.is_deferred or (self._head is not None and self._owner.may_defer())
+        return self.is_deferred
+
+    def complete(self, error: BaseException | None = None) -> None:
+        if not self.is_deferred:
+            raise UsageError("only a call that was deferred is completed")
+        self._owner.complete(self, error)
 
     def fail_with(self, msg: FlowMsg, error: ErrorInfo, index: int | None = None) -> None:
         """End a message with an error."""
@@ -133,9 +161,9 @@ class CallContext(RunContext):
                 self.skip(self._head, index)
             output.held_back.clear()
 
-    def fail_call(self, inputs: Sequence[FlowMsg], error: ErrorInfo) -> None:
+    def fail_call(self, error: ErrorInfo) -> None:
         """End the inputs of a call that raised."""
-        ended: dict[tuple[int, int], FlowMsg] = {msg.info.key: msg for msg in inputs}
+        ended: dict[tuple[int, int], FlowMsg] = {msg.info.key: msg for msg in self.inputs}
         if (self._head is not None and len(self._spec.inputs) != 1) or (self._spec.gather and self._head is not None):
             ended = {self._head.info.key: self._head}
         for msg in ended.values():

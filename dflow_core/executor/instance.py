@@ -85,7 +85,7 @@ class InstanceRunner:
             self._trace = CallTrace(self._options["trace"], model.name, plan.index)
         self._runner = NodeRunner(
             model, funcs, instance=plan.index, sink=self._send, alloc=self._alloc, dead=dead,
-            on_call=self._trace.call if self._trace else None,
+            on_call=self._trace.call if self._trace else None, waiting=self._is_input_waiting,
         )
         self._inputs = [self._group.queue(name) for name in plan.inputs]
         names = [name for routes in plan.outputs for route in routes for name in route.queues]
@@ -103,10 +103,13 @@ class InstanceRunner:
         try:
             while open_ports and not self._stopping.is_set():
                 if not self._take_round(open_ports):
+                    self._runner.settle()
                     self._runner.tick()
+                    self._check_failure()
                     doorbell.wait(list(open_ports.values()), timeout=self._wait_limit())
             if not self._stopping.is_set():
                 self._runner.finish()
+                self._check_failure()
         except ClosedError:
             if not self._stopping.is_set():
                 self._report("an output queue was closed; leaving")
@@ -146,14 +149,20 @@ class InstanceRunner:
 
     def _accept(self, port: int, block: Block) -> None:
         assert self._runner is not None
-        msg = FlowMsg.from_block(block)
-        self._runner.accept(port, msg)
+        self._runner.accept(port, FlowMsg.from_block(block))
+        self._check_failure()
+
+    def _check_failure(self) -> None:
+        assert self._runner is not None
         error = self._runner.last_error
         if error is not None and self._model.options.on_error == "stop":
             raise NodeError(
-                error.message, node=self._model.name, instance=self._plan.index, trans_id=msg.info.trans_id,
+                error.message, node=self._model.name, instance=self._plan.index, trans_id=self._runner.last_failed,
                 error_type=error.error_type, remote_traceback=error.traceback, input_shapes=error.input_shapes,
             )
+
+    def _is_input_waiting(self) -> bool:
+        return all(queue.level() > 0 for queue in self._inputs)
 
     def _wait_limit(self) -> float:
         assert self._runner is not None
@@ -170,6 +179,8 @@ class InstanceRunner:
             except PoolExhaustedError as error:
                 if error.never_fits or self._stopping.is_set() or time.monotonic() > limit:
                     raise
+                if self._runner is not None:
+                    self._runner.settle()
 
     def _send(self, output: int, msg: FlowMsg) -> None:
         routes = self._plan.outputs[output]

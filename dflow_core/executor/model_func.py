@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,30 +15,98 @@ from dflow_core.model import PneModel
 from dflow_core.spi import FlowFunc, FuncParams, ModelWorker, RunContext, WorkerContext, WorkerLoader
 from dflow_core.types import Array, data_type_of
 
+_SHORT = 0.005
+"""Seconds of a call up to which the next one is begun before it ends."""
+
+_WEIGHT = 0.2
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A call that was begun."""
+
+    context: RunContext
+    call: object
+    began: float
+
 
 class ModelFunc(FlowFunc):
     """Runs a ModelWorker on the tensors of messages.
 
     A null message (an end of sequence, say) is not run: it passes on as null (runtime-semantics.md section 17).
+
+    Short calls overlap with the work around them, if the worker can do that (`depth`) and more input waits: a call is
+    begun before the one in front of it ends. Long ones gain nothing by it, and a message taken early could have gone to
+    an instance that is idle, so they run one by one.
     """
 
     def __init__(self, worker: ModelWorker) -> None:
         self._worker = worker
+        self._flights: deque[_Flight] = deque()
+        self._is_ending = False
+        self._mean = math.inf
+        self._ended = 0.0
 
     def proc(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
         if any(msg.is_null for msg in inputs):
+            self.settle()
             for index in range(len(self._worker.outputs)):
                 context.send(index, None)
-            return
-        arrays = [self._array(port, msg) for port, msg in enumerate(inputs)]
-        results = self._worker.execute(arrays, context.alloc)
+        elif self._worker.depth > 1 and self._mean < _SHORT and context.defer():
+            self._begin(context, inputs)
+            while len(self._flights) >= self._worker.depth:
+                self._end_oldest()
+        else:
+            self.settle()
+            arrays = [self._array(port, msg) for port, msg in enumerate(inputs)]
+            began = context.now()
+            results = self._worker.execute(arrays, context.alloc)
+            self._learn(context.now() - began)
+            self._send(context, results)
+
+    def settle(self) -> None:
+        while self._flights and not self._is_ending:
+            self._end_oldest()
+
+    def close(self) -> None:
+        self._flights.clear()
+        self._worker.close()
+
+    def _begin(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
+        began = context.now()
+        try:
+            arrays = [self._array(port, msg) for port, msg in enumerate(inputs)]
+            call = self._worker.begin(arrays, context.alloc)
+        except (Exception, SystemExit):
+            self.settle()  # its error comes after the answers of those in front of it
+            raise
+        self._flights.append(_Flight(context, call, began))
+
+    def _end_oldest(self) -> None:
+        flight = self._flights.popleft()
+        self._is_ending = True
+        try:
+            results = self._worker.finish(flight.call)
+            self._ended, before = flight.context.now(), self._ended
+            self._learn(self._ended - max(flight.began, before))
+            self._send(flight.context, results)
+        except (Exception, SystemExit) as error:
+            flight.context.complete(error)
+        else:
+            flight.context.complete()
+        finally:
+            self._is_ending = False
+
+    def _learn(self, seconds: float) -> None:
+        """Count a call's time into the mean."""
+        known = self._mean < math.inf
+        self._mean = self._mean + _WEIGHT * (seconds - self._mean) if known else seconds
+
+    def _send(self, context: RunContext, results: Sequence[Array]) -> None:
         if len(results) != len(self._worker.outputs):
             raise CompileError(f"the model gave {len(results)} outputs, expected {len(self._worker.outputs)}")
         for index, result in enumerate(results):
             context.send(index, np.asarray(result))
-
-    def close(self) -> None:
-        self._worker.close()
 
     def _array(self, port: int, msg: FlowMsg) -> Array:
         spec = self._worker.inputs[port]

@@ -44,8 +44,11 @@ class NodeRunner:
         alloc: Gives blocks.
         clock: Monotonic seconds.
         dead: Parts lost with a former instance: trans_id, data_label, node ports that had arrived.
-        on_call: Told of each finished call: transaction, start and end on the clock.
+        on_call: Told of each finished call: transaction, start and end on the clock. The start of a call that overlaps
+            the one before it is the end of that one.
         keep_exceptions: Whether to keep the last exception object; it pins the messages of its call.
+        waiting: Whether more input is there, so that a function may leave a call open; whoever gives it must call
+            `settle` when there is no more.
     """
 
     def __init__(
@@ -60,12 +63,14 @@ class NodeRunner:
         dead: Iterable[tuple[int, int, tuple[int, ...]]] = (),
         on_call: Callable[[int, float, float], None] | None = None,
         keep_exceptions: bool = False,
+        waiting: Callable[[], bool] | None = None,
     ) -> None:
         self.calls = 0
         self.busy = 0.0
         self.blocked = 0.0
         self.current: tuple[int, float] | None = None
         self.last_error: ErrorInfo | None = None
+        self.last_failed = 0
         self.last_exception: BaseException | None = None
         self._node = model.name
         self._instance = instance
@@ -74,6 +79,9 @@ class NodeRunner:
         self._clock = clock
         self._on_call = on_call
         self._keep_exceptions = keep_exceptions
+        self._waiting = waiting
+        self._open: list[CallContext] = []
+        self._counted = 0.0, 0.0
         dead = list(dead)
         self._functions = [_function(spec, func, dead) for spec, func in zip(model.functions, funcs, strict=True)]
         self._by_port = {
@@ -111,8 +119,15 @@ class NodeRunner:
             if deadline is not None and deadline <= now:
                 self._call(function, (), lambda context, f=function: f.func.on_timer(context))  # type: ignore[misc]
 
+    def settle(self) -> None:
+        """Let functions end the calls they left open; to be called when no input waits, or memory is short."""
+        if self._open:
+            for function in self._functions:
+                function.func.settle()
+
     def finish(self) -> None:
         """Let functions send what they still hold, because no more input will come."""
+        self.settle()
         for function in self._functions:
             if function.spec.holds_inputs:
                 self._call(function, (), lambda context, f=function: f.func.on_stop(context))  # type: ignore[misc]
@@ -141,42 +156,31 @@ class NodeRunner:
 
     def _pass_on(self, function: _Function, msg: FlowMsg) -> None:
         """End a message on every output as it is: an error, a skip or the end of a stream."""
+        self.settle()
         info = replace(msg.info, data_flag=msg.info.data_flag | DataFlag.NULL)
         for output in function.spec.outputs:
             self._sink(output, FlowMsg(info, None, msg.aux))
 
-    def _call(
-        self, function: _Function, inputs: Sequence[FlowMsg], call: Callable[[CallContext], None],
-        head: FlowMsg | None = None,
-    ) -> None:
-        context = CallContext(function.spec, head, self._sink, self._alloc, self._clock)
-        started = self._clock()
-        trans_id = head.info.trans_id if head else 0
-        blocked = self.blocked
-        self.current = trans_id, started
+    def may_defer(self) -> bool:
+        """Whether the current call may stay open: another one is, or more input waits."""
+        return len(self._open) > 1 or (self._waiting is not None and self._waiting())
+
+    def complete(self, context: CallContext, error: BaseException | None = None) -> None:
+        """End an open call: send what it sent, or end its inputs with an error."""
         try:
-            call(context)
-            context.finish()
-        except (Exception, SystemExit) as error:
-            if self._keep_exceptions:
-                self.last_exception = error
-            self.last_error = self._error_info(error, inputs)
-            context.fail_call(inputs, self.last_error)
+            if error is None:
+                context.finish()
+            else:
+                self._fail(context, error)
+        except (Exception, SystemExit) as raised:
+            if error is not None:
+                raise
+            self._fail(context, raised)
         finally:
-            self.current = None
-            ended = self._clock()
-            self.busy += ended - started - (self.blocked - blocked)
-            self.calls += 1
-            if self._on_call is not None:
-                self._on_call(trans_id, started, ended)
+            self._close_call(context)
 
-    def _sink(self, output: int, msg: FlowMsg) -> None:
-        """Send, and count the time it takes apart from the work: a full queue blocks here."""
-        began = self._clock()
-        self._send(output, msg)
-        self.blocked += self._clock() - began
-
-    def _error_info(self, error: BaseException, inputs: Sequence[FlowMsg]) -> ErrorInfo:
+    def explain(self, error: BaseException, inputs: Sequence[FlowMsg]) -> ErrorInfo:
+        """What to send about an error that a function raised with these inputs."""
         message = error.message if isinstance(error, DflowError) else str(error)
         if isinstance(error, SystemExit):
             message = f"user code called sys.exit({error.code!r})"
@@ -186,6 +190,56 @@ class NodeRunner:
             hint = hint or "inputs are shared with other readers and cannot be changed: work on x.copy()"
         trace = "".join(traceback.format_exception(type(error), error, _user_frames(error)))
         return ErrorInfo("node", message, type(error).__name__, self._node, self._instance, trace, shapes, hint)
+
+    def _call(
+        self, function: _Function, inputs: Sequence[FlowMsg], call: Callable[[CallContext], None],
+        head: FlowMsg | None = None,
+    ) -> None:
+        context = CallContext(function.spec, head, self._sink, self._alloc, self, inputs, self._clock)
+        if not self._open:
+            self._counted = context.started, self.blocked
+            self.current = _trans_id(context), context.started
+        self._open.append(context)
+        try:
+            call(context)
+        except (Exception, SystemExit) as error:
+            if context not in self._open:
+                raise  # it failed to end another call, after it had ended its own
+            self.complete(context, error)
+        except BaseException:
+            self._close_call(context)
+            raise
+        else:
+            if not context.is_deferred:
+                self.complete(context)
+
+    def _fail(self, context: CallContext, error: BaseException) -> None:
+        if self._keep_exceptions:
+            self.last_exception = error
+        self.last_error = self.explain(error, context.inputs)
+        self.last_failed = _trans_id(context)
+        context.fail_call(self.last_error)
+
+    def _close_call(self, context: CallContext) -> None:
+        """Keep account of a call that has ended; time in which several were open counts once."""
+        self._open.remove(context)
+        ended, (since, blocked) = self._clock(), self._counted
+        self.busy += ended - since - (self.blocked - blocked)
+        self._counted = ended, self.blocked
+        self.calls += 1
+        self.current = (_trans_id(self._open[0]), self._open[0].started) if self._open else None
+        if self._on_call is not None:
+            self._on_call(_trans_id(context), max(context.started, since), ended)
+
+    def _sink(self, output: int, msg: FlowMsg) -> None:
+        """Send, and count the time it takes apart from the work: a full queue blocks here."""
+        began = self._clock()
+        self._send(output, msg)
+        self.blocked += self._clock() - began
+
+
+def _trans_id(context: CallContext) -> int:
+    return context.head.info.trans_id if context.head is not None else 0
 
 
 def _described(msg: FlowMsg) -> str:

@@ -107,10 +107,19 @@ class WorkerContext:
 
 
 class ModelWorker(abc.ABC):
-    """Runs one loaded model on one device; used by one thread at a time."""
+    """Runs one loaded model on one device; used by one thread at a time.
+
+    A worker that sets `depth` above 1 runs calls while its thread does something else: calls are started with `begin`
+    and ended with `finish`, in the same order and once each. `execute` is then called only with none in flight.
+
+    Attributes:
+        inputs, outputs: What it takes and gives.
+        depth: How many calls may be in flight at once.
+    """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    depth: int = 1
 
     @abc.abstractmethod
     def execute(self, inputs: Sequence[Array], alloc: OutputAlloc) -> Sequence[Array]:
@@ -125,9 +134,27 @@ class ModelWorker(abc.ABC):
             One array per output, in the order of `outputs`.
         """
 
+    def begin(self, inputs: Sequence[Array], alloc: OutputAlloc) -> object:
+        """Start a call, with at most `depth - 1` others in flight.
+
+        Args:
+            inputs: As for `execute`; their memory stays valid and unchanged until `finish`, which must be the last to
+                use it. The worker keeps the arrays themselves as long.
+            alloc: As for `execute`; may be called until `finish` returns.
+
+        Returns:
+            The call, for `finish`. Whatever is raised says that there is none.
+        """
+        return self.execute(inputs, alloc)
+
+    def finish(self, call: object) -> Sequence[Array]:
+        """Wait for the oldest call in flight; gives what `execute` would have given, and raises what it would have."""
+        assert isinstance(call, Sequence)
+        return call
+
     @abc.abstractmethod
     def close(self) -> None:
-        """Free everything, in an order that leaves nothing in flight. Idempotent."""
+        """Free everything; calls in flight are ended first, and their results are lost. Idempotent."""
 
 
 WorkerLoader: TypeAlias = Callable[[PneModel, WorkerContext], "ModelWorker | Sequence[FlowFunc]"]

@@ -86,6 +86,19 @@ class RunContext(abc.ABC):
     def fail(self, msg: FlowMsg, error: BaseException) -> None:
         """End a held message with an error on all outputs."""
 
+    @abc.abstractmethod
+    def defer(self) -> bool:
+        """Ask to leave the current call open when `proc` returns, so that the next one can begin meanwhile.
+
+        Returns:
+            True if more input waits: this context then stays valid and its inputs held until `complete`, which the
+            function calls from a later `proc` or from `settle`. False if the call must end with `proc`, as always.
+        """
+
+    @abc.abstractmethod
+    def complete(self, error: BaseException | None = None) -> None:
+        """End a call that `defer` left open: sends what it sent, or ends its inputs with the error, as `proc` would."""
+
 
 class FlowFunc(abc.ABC):
     """Work of one function of a node. Calls never overlap, unless several functions share state of their own."""
@@ -106,6 +119,12 @@ class FlowFunc(abc.ABC):
 
     def on_timer(self, context: RunContext) -> None:
         """Called when the deadline has passed."""
+
+    def settle(self) -> None:
+        """End all calls that `RunContext.defer` left open, oldest first.
+
+        Asked for when no input waits, before a message passes by the function, when memory is short and at the end.
+        """
 
     def on_stop(self, context: RunContext) -> None:
         """Called when the graph ends in good order and no more input will come; may send what is still held."""

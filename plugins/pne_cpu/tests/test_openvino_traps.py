@@ -79,7 +79,7 @@ def test_read_only_inputs_are_used_in_place(bench, read_only: Callable[[Array], 
     worker = bench.worker("add_float.onnx", runtime="openvino")
     feed = read_only(np.ones(3, np.float32))
     worker.execute([feed, feed], np.empty)
-    held = worker._session._request.get_input_tensor(0)
+    held = worker._session._slots[0].request.get_input_tensor(0)
     assert held.data.ctypes.data == feed.ctypes.data
     assert not feed.flags.writeable
 
@@ -201,8 +201,8 @@ def test_an_answer_that_was_not_written_is_noticed(bench, pool) -> None:
     feeds = [np.ones(3, np.float32)] * 2
     for _ in range(2):
         worker.execute(feeds, pool)
-    session = worker._session
-    real, calls = session._request, []
+    slot = worker._session._slots[0]
+    real, calls = slot.request, []
 
     class Deaf:
         """A request whose synchronous call does nothing."""
@@ -213,7 +213,7 @@ def test_an_answer_that_was_not_written_is_noticed(bench, pool) -> None:
         def __getattr__(self, name: str) -> object:
             return getattr(real, name)
 
-    session._request = Deaf()
+    slot.request = Deaf()
     (result,) = worker.execute(feeds, pool)
     assert calls == ["infer"]
     assert result.tolist() == [2, 2, 2]

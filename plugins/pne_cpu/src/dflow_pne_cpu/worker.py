@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -71,6 +72,29 @@ def _from_blob(model: GraphModel, recipe: Recipe, runtime: Runtime, context: Wor
         return None
 
 
+@dataclass(slots=True)
+class _Call:
+    """One call on its way.
+
+    Args:
+        inputs: As they came.
+        arrays: As the library takes them.
+        key: Their shapes.
+        targets: For each output the array to write it into, or None.
+        alloc: Gives arrays for results.
+        own_alloc: Gives arrays for outputs that have no target.
+        ticket: The session's call, if it was started.
+    """
+
+    inputs: Sequence[Array]
+    arrays: Sequence[Array]
+    key: tuple[_Shape, ...]
+    targets: Sequence[Array | None]
+    alloc: OutputAlloc
+    own_alloc: OutputAlloc
+    ticket: object = None
+
+
 class CpuWorker(ModelWorker):
     """Runs one session; outputs go into arrays of `alloc` wherever their shape is known beforehand."""
 
@@ -82,6 +106,7 @@ class CpuWorker(ModelWorker):
         self._node = context.node
         self._instance = context.instance
         self._session: Session | None = session
+        self.depth = session.depth
         self._rounding = rounding
         self._limits = _limits(Recipe.from_text(model.settings["recipe"]))
         self._bindable = list(session.traits.bindable)
@@ -98,9 +123,53 @@ class CpuWorker(ModelWorker):
             TensorError: if an array has not the dtype or shape that the model takes.
             RunError: if the model library fails.
         """
-        session = self._session
-        if session is None:
+        session, call = self._prepared(inputs, alloc)
+        try:
+            results = session.run(call.arrays, call.targets, call.own_alloc)
+        except RunError as cause:
+            raise self._explained(cause, inputs) from cause
+        return self._delivered(call, results)
+
+    def begin(self, inputs: Sequence[Array], alloc: OutputAlloc) -> object:
+        """Start a call.
+
+        Raises:
+            TensorError: if an array has not the dtype or shape that the model takes.
+            RunError: if the model library fails.
+        """
+        session, call = self._prepared(inputs, alloc)
+        try:
+            call.ticket = session.start(call.arrays, call.targets)
+        except RunError as cause:
+            raise self._explained(cause, inputs) from cause
+        return call
+
+    def finish(self, call: object) -> Sequence[Array]:
+        """Wait for the oldest call.
+
+        Raises:
+            RunError: if the model library fails.
+        """
+        assert isinstance(call, _Call)
+        try:
+            results = self._running().finish(call.ticket, call.own_alloc)
+        except RunError as cause:
+            raise self._explained(cause, call.inputs) from cause
+        return self._delivered(call, results)
+
+    def close(self) -> None:
+        """Free the model."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def _running(self) -> Session:
+        if self._session is None:
             raise RunError("the model was used after it had been closed", node=self._node)
+        return self._session
+
+    def _prepared(self, inputs: Sequence[Array], alloc: OutputAlloc) -> tuple[Session, _Call]:
+        session = self._running()
         arrays = self._fitting(inputs)
         if self._rounding is not None:
             arrays = self._rounding.pad(arrays)
@@ -110,21 +179,14 @@ class CpuWorker(ModelWorker):
             None if shape is None else alloc(shape, dtype) for shape, dtype in zip(shapes, self._output_dtypes)
         ]
         own_alloc: OutputAlloc = np.empty if self._rounding is not None else alloc
-        try:
-            results = session.run(arrays, targets, own_alloc)
-        except RunError as cause:
-            raise self._explained(cause, inputs) from cause
-        if key not in self._known:
-            self._learn(key, results)
-        elif any(result is not target for result, target in zip(results, targets) if target is not None):
-            self._unlearn(results, targets)
-        return results if self._rounding is None else self._cropped(results, inputs, alloc)
+        return session, _Call(inputs, arrays, key, targets, alloc, own_alloc)
 
-    def close(self) -> None:
-        """Free the model."""
-        session, self._session = self._session, None
-        if session is not None:
-            session.close()
+    def _delivered(self, call: _Call, results: Sequence[Array]) -> Sequence[Array]:
+        if call.key not in self._known:
+            self._learn(call.key, results)
+        elif any(result is not target for result, target in zip(results, call.targets) if target is not None):
+            self._unlearn(results, call.targets)
+        return results if self._rounding is None else self._cropped(results, call.inputs, call.alloc)
 
     def _fitting(self, inputs: Sequence[Array]) -> list[Array]:
         """The arrays as a library takes them: of the right dtype and shape, contiguous, in native byte order."""

@@ -50,11 +50,13 @@ class Session(abc.ABC):
     Attributes:
         inputs, outputs: Its tensors, in the order of the recipe.
         traits: What is known of their shapes.
+        depth: How many calls may be in flight; above 1 if there is `start` and `finish`.
     """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     traits: Traits
+    depth: int = 1
 
     @abc.abstractmethod
     def run(self, inputs: Sequence[Array], targets: Sequence[Array | None], alloc: OutputAlloc) -> list[Array]:
@@ -69,13 +71,25 @@ class Session(abc.ABC):
             One array per output: its target, unless the result did not fit it. No array is referred to afterwards.
         """
 
+    def start(self, inputs: Sequence[Array], targets: Sequence[Array | None]) -> object:
+        """Start a call, and keep its arrays until it ends; arguments as for `run`, which must not be called meanwhile.
+
+        Raises:
+            TensorError: if an input cannot be computed with; then there is no call.
+        """
+        raise NotImplementedError(f"{type(self).__name__} runs one call at a time")
+
+    def finish(self, call: object, alloc: OutputAlloc) -> list[Array]:
+        """Wait for the oldest call that was started; gives and raises what `run` would have."""
+        raise NotImplementedError(f"{type(self).__name__} runs one call at a time")
+
     @abc.abstractmethod
     def export(self) -> bytes:
         """The compiled model, for `Runtime.load`; empty if the library has no such form of it."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Free everything. Idempotent."""
+        """Free everything, after the calls in flight have ended. Idempotent."""
 
 
 class Runtime(abc.ABC):

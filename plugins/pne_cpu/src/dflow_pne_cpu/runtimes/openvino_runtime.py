@@ -12,10 +12,12 @@ What was measured about it, and shapes this file (docs of the plugin, "traps"):
 - With one thread a synchronous `infer` swallows every exception and leaves the last answer in place. Handing a call to
   another thread tells, but costs 10 to 60 us. So the first call with inputs of some shapes is handed over; later ones
   with the same shapes run here, if no shape inside the model depends on data, with a mark at the end of each output
-  that the answer overwrites; where a mark is left, the call is made again the safe way.
+  that the answer overwrites; where a mark is left, the call is made again the safe way. Calls that overlap with the
+  caller's work are all handed over: two requests of one model, whose thread takes one after the other.
 - After an exception a compiled model may answer wrongly (a node that saw the shapes of the failing call takes the next
   ones for unchanged), also through a new request: it is loaded again before the next call, from the form saved when it
-  was compiled, because a model that was loaded saves itself wrongly.
+  was compiled, because a model that was loaded saves itself wrongly. A call that was in flight behind the failing one
+  is made again.
 - It computes 64-bit integers in 32 bits and cuts what does not fit: such inputs are refused.
 - A bound output smaller than the result is lost without an error, and aborts the process later: an output is bound only
   if its shape is known (`Traits.bindable`); all others go back to a tensor of the request's own before each call.
@@ -23,9 +25,12 @@ What was measured about it, and shapes this file (docs of the plugin, "traps"):
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,6 +44,7 @@ from dflow_pne_cpu.recipe import Recipe
 from dflow_pne_cpu.runtimes.base import RefusedError, Runtime, Session, Traits, words_of
 from dflow_pne_cpu.runtimes.openvino_reader import ELEMENT_TYPES, FRONT_ENDS, read_model
 from dflow_pne_cpu.runtimes.openvino_shapes import traits_of
+from dflow_pne_cpu.runtimes.signal_stack import signal_stack_kept
 
 _DTYPES = {name: dtype for dtype, name in ELEMENT_TYPES.items()}
 _MOST_SHAPES = 4096
@@ -86,7 +92,10 @@ class OpenVinoRuntime(Runtime):
             except (ImportError, OSError) as cause:
                 raise PluginError(f"OpenVINO cannot be imported: {words_of(cause)}",
                                   hint="pip install openvino, or ask for runtime='onnxruntime'") from cause
-            self._core = openvino.Core()
+            core = openvino.Core()
+            with signal_stack_kept():
+                core.get_property("CPU", "FULL_DEVICE_NAME")  # loads the plug-in, which changes the signal stack
+            self._core = core
 
     def compile(self, file: ModelFile, recipe: Recipe, threads: int) -> Session:
         self.prepare()
@@ -127,8 +136,26 @@ class _Saved:
         return self._core.import_model(self._blob, "CPU", self._config)
 
 
+@dataclass(slots=True, eq=False)
+class _Slot:
+    """A request, tensors of its own for its outputs (they grow as results need), and which outputs have others."""
+
+    request: Any
+    own: tuple[Any, ...]
+    bound: list[bool]
+
+
+@dataclass(slots=True, eq=False)
+class _Flight:
+    """A call that was started; without a slot it has to be made again."""
+
+    slot: _Slot | None
+    inputs: Sequence[Array]
+    targets: Sequence[Array | None]
+
+
 class OpenVinoSession(Session):
-    """A compiled model and its one request."""
+    """A compiled model and its requests: the first for all calls made one by one, both for calls that overlap."""
 
     def __init__(
         self, compiled: Any, recipe: Recipe, traits: Traits, saved: _Saved
@@ -150,10 +177,8 @@ class OpenVinoSession(Session):
         self.traits = traits
         self._types = tuple(port.get_element_type() for port in compiled.inputs)
         self._output_types = tuple(port.get_element_type() for port in compiled.outputs)
-        self._request: Any = None
-        self._own: tuple[Any, ...] = ()
-        self._bound: list[bool] = []
-        self._stateful = False
+        self._slots: list[_Slot] = []
+        self._flights: deque[_Flight] = deque()
         self._wide = {
             feed: spec.name for feed, spec in zip(self._feeds, self.inputs)
             if spec.dtype in (DataType.INT64, DataType.UINT64)
@@ -161,30 +186,45 @@ class OpenVinoSession(Session):
         self._tensor = openvino.Tensor
         self._shapes: dict[tuple[int, ...], Any] = {}
         self._proven: set[tuple[tuple[int, ...], ...]] = set()
-        self._new_request()
+        self._slots.append(self._new_slot())
+        self._stateful = bool(self._slots[0].request.query_state())
+        self.depth = 1 if self._stateful else 2
 
     def run(self, inputs: Sequence[Array], targets: Sequence[Array | None], alloc: OutputAlloc) -> list[Array]:
         if self._broken:
             self._mend()
-        request = self._request
-        for feed, array in zip(self._feeds, inputs):
-            if feed >= 0:
-                if feed in self._wide:
-                    _refuse_wide(array, self._wide[feed])
-                request.set_input_tensor(feed, self._wrapped(array, self._types[feed]))
-        for index, target in enumerate(targets):
-            if target is not None:
-                request.set_output_tensor(index, self._wrapped(target, self._output_types[index]))
-                self._bound[index] = True
-            elif self._bound[index]:
-                request.set_output_tensor(index, self._own[index])
-                self._bound[index] = False
+        slot = self._slots[0]
+        self._set_tensors(slot, inputs, targets)
         shapes = tuple([array.shape for array in inputs])
-        if shapes not in self._proven or not self._ran_here(targets):
-            self._ran_elsewhere(shapes)
-        return [
-            self._copied(index, alloc) if target is None else target for index, target in enumerate(targets)
-        ]
+        if shapes not in self._proven or not self._ran_here(slot, targets):
+            self._hand_over(slot)
+            self._wait(slot, shapes)
+        return self._results(slot, targets, alloc)
+
+    def start(self, inputs: Sequence[Array], targets: Sequence[Array | None]) -> object:
+        if self._broken:
+            self._mend()
+        flight = _Flight(self._free_slot(), inputs, targets)
+        assert flight.slot is not None
+        self._set_tensors(flight.slot, inputs, targets)
+        self._hand_over(flight.slot)
+        self._flights.append(flight)
+        return flight
+
+    def finish(self, call: object, alloc: OutputAlloc) -> list[Array]:
+        flight = self._flights[0]
+        assert flight is call, "calls are finished in the order they were started in"
+        try:
+            if self._broken:
+                self._mend()
+        finally:
+            self._flights.popleft()
+        if flight.slot is None:
+            flight.slot = self._free_slot()
+            self._set_tensors(flight.slot, flight.inputs, flight.targets)
+            self._hand_over(flight.slot)
+        self._wait(flight.slot, tuple([array.shape for array in flight.inputs]))
+        return self._results(flight.slot, flight.targets, alloc)
 
     def export(self) -> bytes:
         try:
@@ -193,11 +233,48 @@ class OpenVinoSession(Session):
             raise RefusedError(f"OpenVINO cannot save the compiled form: {words_of(cause)}") from cause
 
     def close(self) -> None:
-        self._request = None
-        self._own = ()
+        self._drain()
+        self._flights.clear()
+        self._slots.clear()
         self._compiled = None
 
-    def _ran_here(self, targets: Sequence[Array | None]) -> bool:
+    def _set_tensors(self, slot: _Slot, inputs: Sequence[Array], targets: Sequence[Array | None]) -> None:
+        request = slot.request
+        for feed, array in zip(self._feeds, inputs):
+            if feed >= 0:
+                if feed in self._wide:
+                    _refuse_wide(array, self._wide[feed])
+                request.set_input_tensor(feed, self._wrapped(array, self._types[feed]))
+        for index, target in enumerate(targets):
+            if target is not None:
+                request.set_output_tensor(index, self._wrapped(target, self._output_types[index]))
+                slot.bound[index] = True
+            elif slot.bound[index]:
+                request.set_output_tensor(index, slot.own[index])
+                slot.bound[index] = False
+
+    def _results(self, slot: _Slot, targets: Sequence[Array | None], alloc: OutputAlloc) -> list[Array]:
+        return [
+            self._copied(slot, index, alloc) if target is None else target for index, target in enumerate(targets)
+        ]
+
+    def _free_slot(self) -> _Slot:
+        busy = [flight.slot for flight in self._flights]
+        for slot in self._slots:
+            if slot not in busy:
+                return slot
+        self._slots.append(self._new_slot())
+        return self._slots[-1]
+
+    def _drain(self) -> None:
+        """Wait for all calls in flight; their answers are not used."""
+        for flight in self._flights:
+            if flight.slot is not None:
+                with contextlib.suppress(Exception):
+                    flight.slot.request.wait()
+                flight.slot = None
+
+    def _ran_here(self, slot: _Slot, targets: Sequence[Array | None]) -> bool:
         """Run in this thread; whether it is certain that the answers are there."""
         marks = []
         for target in targets:
@@ -207,24 +284,32 @@ class OpenVinoSession(Session):
             mark[:] = _MARK[: len(mark)]
             marks.append(mark)
         try:
-            self._request.infer(share_outputs=True)
+            slot.request.infer(share_outputs=True)
         except Exception:
             return False
         return all(mark.tobytes() != _MARK_BYTES[: len(mark)] for mark in marks)
 
-    def _ran_elsewhere(self, shapes: tuple[tuple[int, ...], ...]) -> None:
-        """Run in a thread of the library, which tells of failures."""
+    def _hand_over(self, slot: _Slot) -> None:
+        """Start a call in a thread of the library, which tells of failures."""
         try:
             if self._stateful:
-                self._request.reset_state()
-            self._request.start_async()
-            self._request.wait()
+                slot.request.reset_state()
+            slot.request.start_async()
         except Exception as cause:
-            self._broken = True
-            self._proven.clear()
-            raise RunError(f"OpenVINO failed: {words_of(cause)}") from cause
+            raise self._failed(cause) from cause
+
+    def _wait(self, slot: _Slot, shapes: tuple[tuple[int, ...], ...]) -> None:
+        try:
+            slot.request.wait()
+        except Exception as cause:
+            raise self._failed(cause) from cause
         if self.traits.steady and not self._stateful and len(self._proven) < _MOST_SHAPES:
             self._proven.add(shapes)
+
+    def _failed(self, cause: Exception) -> RunError:
+        self._broken = True
+        self._proven.clear()
+        return RunError(f"OpenVINO failed: {words_of(cause)}")
 
     def _wrapped(self, array: Array, kind: Any) -> Any:
         """The array's memory as a tensor; it is neither copied nor kept alive."""
@@ -238,25 +323,21 @@ class OpenVinoSession(Session):
         return self._tensor(array if array.flags.writeable else _writable_alias(array), shape, kind)
 
     def _mend(self) -> None:
-        """A model as it was before a call failed."""
+        """A model as it was before a call failed; calls in flight are ended, and made again when they are finished."""
+        self._drain()
         self._saved.take(self._compiled)
-        self._request, self._own, self._compiled = None, (), None
+        self._slots, self._compiled = [], None
         self._compiled = self._saved.load()
-        self._new_request()
+        self._slots.append(self._new_slot())
         self._broken = False
 
-    def _new_request(self) -> None:
-        """A request whose outputs are tensors of its own, which grow as results need."""
-        self._request = self._compiled.create_infer_request()
+    def _new_slot(self) -> _Slot:
         shapes = (port.get_partial_shape() for port in self._compiled.outputs)
-        self._own = tuple(
-            self._ov.Tensor(kind, _least(shape)) for kind, shape in zip(self._output_types, shapes)
-        )
-        self._bound = [False] * len(self._own)
-        self._stateful = bool(self._request.query_state())
+        own = tuple(self._ov.Tensor(kind, _least(shape)) for kind, shape in zip(self._output_types, shapes))
+        return _Slot(self._compiled.create_infer_request(), own, [False] * len(own))
 
-    def _copied(self, index: int, alloc: OutputAlloc) -> Array:
-        own = self._request.get_output_tensor(index)
+    def _copied(self, slot: _Slot, index: int, alloc: OutputAlloc) -> Array:
+        own = slot.request.get_output_tensor(index)
         spec, data = self.outputs[index], own.data
         array = alloc(tuple(own.shape), numpy_dtype_of(spec.dtype))
         np.copyto(array, data.view(array.dtype))
