@@ -6,12 +6,12 @@ import os
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-import cv2
-import pytest
+import cv2  # noqa: E402
+import pytest  # noqa: E402
 
-from dflow_ocr.models import find_models, read_alphabet
-from dflow_ocr.pages import write_pages
-from dflow_ocr.serial import SerialOcr
+from dflow_ocr.models import find_models, read_alphabet  # noqa: E402
+from dflow_ocr.pages import write_pages  # noqa: E402
+from dflow_ocr.serial import SerialOcr  # noqa: E402
 
 SEED = 33
 PAGES = 6

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
+from PIL import Image
+from rich.console import Console
+
 from dflow_ocr.demo import run_demo, run_graph
 from dflow_ocr.pages import read_truth, write_pages
 from dflow_ocr.pipeline import PipelineSettings, build_graph
 from dflow_ocr.serial import SerialOcr
 from dflow_ocr.truth import true_text_read
-from PIL import Image
-from rich.console import Console
 
 
 @pytest.fixture(scope="module")

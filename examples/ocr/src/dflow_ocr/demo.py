@@ -234,5 +234,5 @@ def _print_results(
     if run.truth is not None:
         console.print(f"true text read: {run.truth:.4f}")
     console.print(
-        f"results in {out}/: text/, annotated/, graph.png (.mmd, .dot), figures.json, timeline.json (open it in Perfetto)"
+        f"results in {out}/: text/, annotated/, graph.png (.mmd, .dot), figures.json, timeline.json (for Perfetto)"
     )
