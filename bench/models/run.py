@@ -2,10 +2,10 @@
 
     python bench/models/run.py [--rounds 5] [--secs 4]
 
-All models run in float32 with one thread each. `bare` is a loop over one bound request in a process of its own. The chain
-is the recogniser (1x3x48x320) and then the detector (1x3x256x256) of rapidocr, with a Python function between them that
-makes the detector's feed; `two whole` are two processes that each do both in turn. Everything is measured in turn
-within a round; figures are medians over rounds, ratios are taken within a round.
+All models run in float32 with one thread each. `bare` is a loop over one bound request in a process of its own. The
+chain is the recogniser (1x3x48x320) and then the detector (1x3x256x256) of rapidocr, with a Python function between
+them that makes the detector's feed; `two whole` are two processes that each do both in turn. Everything is measured in
+turn within a round; figures are medians over rounds, ratios are taken within a round.
 """
 
 from __future__ import annotations

@@ -67,9 +67,9 @@ def rival(name: str, engine: str) -> Callable[[Sequence[Path]], Figures]:
 
 
 def serial(name: str, engine: str) -> Callable[[Sequence[Path]], Figures]:
-    """The graph's stages one after the other in this process, with one thread and the same buckets; a third of the pages.
+    """The graph's stages one after the other in this process, one thread, the same buckets; a third of the pages.
 
-    `stage_seconds` is the summed time of its stages a page: what the work costs where nothing else competes for the CPU.
+    `stage_seconds` is the summed time of its stages a page: what the work costs where nothing competes for the CPU.
     """
     def run(pages: Sequence[Path]) -> Figures:
         ocr = SerialOcr(engine)  # type: ignore[arg-type]

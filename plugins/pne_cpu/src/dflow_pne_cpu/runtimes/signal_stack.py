@@ -1,8 +1,8 @@
 """Keeps the thread's alternate signal stack as it was.
 
-OpenVINO's CPU plug-in gives the thread that loads it an alternate signal stack (for the large register state of AMX), and
-unmaps that memory when it is unloaded, in whichever thread that happens. If it is another one, the first thread is left
-with a signal stack that is gone, and the next signal it gets, a Ctrl-C say, kills the process. So the stack the
+OpenVINO's CPU plug-in gives the thread that loads it an alternate signal stack (for the large register state of AMX),
+and unmaps that memory when it is unloaded, in whichever thread that happens. If it is another one, the first thread is
+left with a signal stack that is gone, and the next signal it gets, a Ctrl-C say, kills the process. So the stack the
 thread had before is put back as soon as the plug-in is loaded.
 """
 
