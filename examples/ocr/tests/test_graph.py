@@ -38,7 +38,8 @@ def test_demo_writes_everything_and_reads_nearly_all(tmp_path):
     events = json.loads((out / "timeline.json").read_text())["traceEvents"]
     assert {event["name"] for event in events if event["ph"] == "X"} >= {"det", "rec", "find_lines", "assemble"}
     assert {row.node for row in run.nodes} >= {"open_page", "det", "cls", "rec", "bucket", "read"}
-    assert Image.open(out / "graph.png").size[0] > 500
+    with Image.open(out / "graph.png") as picture:
+        assert picture.size[0] > 500
     assert json.loads((out / "figures.json").read_text())["pages"] == 2
 
 
