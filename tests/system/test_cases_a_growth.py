@@ -109,7 +109,8 @@ def test_starting_and_ending_a_graph_with_a_model_again_and_again_does_not_grow_
 ) -> None:
     """BC-015: three times as many rounds, with `df.finalize()` after each, or within one session."""
     before, after = grow(rounds, how)
-    assert after[0] < before[0] * 1.05 + 512, (before, after)
+    # What the allocator keeps goes up and down by 2 MiB (120 rounds ended where they began); a leak of 0.2 MiB shows.
+    assert after[0] < before[0] * 1.05 + 2.5 * 1024, (before, after)
     assert after[1:] == before[1:]
 
 
