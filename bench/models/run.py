@@ -91,7 +91,9 @@ def graph_rate(graph: df.FlowGraph, feed: np.ndarray, secs: float, in_flight: in
 
 def one_model() -> df.FlowGraph:
     """A graph of `conv_medium` alone."""
-    return df.FlowGraph([df.GraphProcessPoint(df.Framework.ONNX, MEDIUM).fnode(1, 1)(df.FlowData("x"))])
+    node = df.GraphProcessPoint(df.Framework.ONNX, MEDIUM).fnode(1, 1)
+    node.set_options(threads=1)
+    return df.FlowGraph([node(df.FlowData("x"))])
 
 
 def chain(instances: int) -> df.FlowGraph:
