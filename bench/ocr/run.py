@@ -87,7 +87,7 @@ def serial(name: str, engine: str) -> Callable[[Sequence[Path]], Figures]:
 CONTENDERS: dict[str, Callable[[Sequence[Path]], Figures]] = {
     "dflow f32": dflow("dflow f32"),
     "rival f32": rival("rival f32", "openvino-f32"),
-    "dflow f32 1x1": dflow("dflow f32 1x1", det=1, rec=1),
+    "dflow f32 1x1": dflow("dflow f32 1x1", det=1, rec=1, columns=1280),
     "dflow f32 own batches": dflow("dflow f32 own batches", batching="rapidocr"),
     "rival onnxruntime": rival("rival onnxruntime", "onnxruntime"),
     "dflow bf16": dflow("dflow bf16", precision="bf16"),

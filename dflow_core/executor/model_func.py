@@ -37,7 +37,7 @@ class ModelFunc(FlowFunc):
 
     Short calls overlap with the work around them, if the worker can do that (`depth`) and more input waits: a call is
     begun before the one in front of it ends. Long ones gain nothing by it, and a message taken early could have gone to
-    an instance that is idle, so they run one by one.
+    an instance that is idle, so of them only as many are begun as the worker runs at the same time (`streams`).
     """
 
     def __init__(self, worker: ModelWorker) -> None:
@@ -52,9 +52,9 @@ class ModelFunc(FlowFunc):
             self.settle()
             for index in range(len(self._worker.outputs)):
                 context.send(index, None)
-        elif self._worker.depth > 1 and self._mean < _SHORT and context.defer():
+        elif self._most_flights() > 1 and context.defer():
             self._begin(context, inputs)
-            while len(self._flights) >= self._worker.depth:
+            while len(self._flights) >= self._most_flights():
                 self._end_oldest()
         else:
             self.settle()
@@ -71,6 +71,10 @@ class ModelFunc(FlowFunc):
     def close(self) -> None:
         self._flights.clear()
         self._worker.close()
+
+    def _most_flights(self) -> int:
+        """Calls that may be in flight: for long ones no more than run at the same time."""
+        return self._worker.depth if self._mean < _SHORT else self._worker.streams
 
     def _begin(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
         began = context.now()

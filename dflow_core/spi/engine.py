@@ -115,11 +115,13 @@ class ModelWorker(abc.ABC):
     Attributes:
         inputs, outputs: What it takes and gives.
         depth: How many calls may be in flight at once.
+        streams: How many of them run at the same time; the others wait for one to end.
     """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     depth: int = 1
+    streams: int = 1
 
     @abc.abstractmethod
     def execute(self, inputs: Sequence[Array], alloc: OutputAlloc) -> Sequence[Array]:

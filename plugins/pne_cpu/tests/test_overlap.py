@@ -175,3 +175,15 @@ def test_arrays_are_not_kept_after_a_call(bench, read_only: Callable[[Array], Ar
         del calls
         assert sys.getrefcount(feed) == before
         assert [sys.getrefcount(results.pop()) for _ in range(2)] == [1, 1]
+
+
+def test_two_streams_run_two_calls_on_one_copy_of_the_weights(bench, pool) -> None:
+    worker = bench.worker("conv_small.onnx", runtime="openvino", streams="2")
+    assert (worker.streams, worker.depth) == (2, 2)
+    feeds = [np.random.default_rng(n).random((2, 3, 32, 32), np.float32) for n in range(6)]
+    wanted = [bench.worker("conv_small.onnx", runtime="openvino").execute([feed], np.empty)[0].copy() for feed in feeds]
+    calls = [worker.begin([feed], pool) for feed in feeds[:2]]
+    for number, want in enumerate(wanted):
+        np.testing.assert_allclose(worker.finish(calls.pop(0))[0], want, atol=1e-6)
+        if number + 2 < len(feeds):
+            calls.append(worker.begin([feeds[number + 2]], pool))

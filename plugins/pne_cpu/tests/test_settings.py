@@ -209,3 +209,9 @@ def test_a_recipe_survives_text() -> None:
     changed = InputRecipe("x", DataType.FLOAT, ((1, 8), (0, -1)))
     recipe = Recipe((changed, InputRecipe("y")), ("a", "b:1"), False, "bf16")
     assert Recipe.from_text(recipe.to_text()) == recipe
+
+
+@pytest.mark.parametrize("text", ["0", "65", "two", "-1", ""])
+def test_streams_are_a_whole_number(bench, text: str) -> None:
+    with pytest.raises(OptionError, match="streams"):
+        bench.compile(bench.point("conv_small.onnx", streams=text))

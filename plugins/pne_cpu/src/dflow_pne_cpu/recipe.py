@@ -34,27 +34,29 @@ class Recipe:
         outputs: Names of outputs; `node:port` where the port is not 0.
         file_order: Whether the outputs are the file's own, so that nothing need be asked for.
         precision: `f32` or `bf16`.
+        streams: Calls that run at the same time.
     """
 
     inputs: tuple[InputRecipe, ...]
     outputs: tuple[str, ...]
     file_order: bool = True
     precision: str = "f32"
+    streams: int = 1
 
     def to_text(self) -> str:
         """As JSON."""
         inputs = [[i.name, None if i.dtype is None else int(i.dtype), i.dims] for i in self.inputs]
-        return json.dumps([inputs, self.outputs, self.file_order, self.precision])
+        return json.dumps([inputs, self.outputs, self.file_order, self.precision, self.streams])
 
     @classmethod
     def from_text(cls, text: str) -> Recipe:
         """The inverse of `to_text`."""
-        inputs, outputs, file_order, precision = json.loads(text)
+        inputs, outputs, file_order, precision, streams = json.loads(text)
         return cls(
             tuple(InputRecipe(name, None if dtype is None else DataType(dtype),
                               None if dims is None else tuple((low, high) for low, high in dims))
                   for name, dtype, dims in inputs),
-            tuple(outputs), file_order, precision,
+            tuple(outputs), file_order, precision, streams,
         )
 
 
@@ -71,7 +73,7 @@ def make_recipe(facts: FileFacts, asked: Asked, label: str) -> Recipe:
         if name in facts.unsupported:
             raise CompileError(f"{label}: {name!r} {facts.unsupported[name]}",
                                hint="choose other outputs with load_params={'output_names': ...}")
-    return Recipe(inputs, outputs, file_order, asked.precision)
+    return Recipe(inputs, outputs, file_order, asked.precision, asked.streams)
 
 
 def expected_io(facts: FileFacts, recipe: Recipe) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:

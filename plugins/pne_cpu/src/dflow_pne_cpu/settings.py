@@ -18,7 +18,7 @@ from dflow_pne_cpu.names import near, split_list
 
 RUNTIMES = ("auto", "openvino", "onnxruntime")
 OPTION_PREFIX = "plugin.cpu."
-SETTINGS = ("precision", "round_dims", "runtime")
+SETTINGS = ("precision", "round_dims", "runtime", "streams")
 
 _PRECISIONS = {"f32": "f32", "fp32": "f32", "float32": "f32", "bf16": "bf16", "bfloat16": "bf16"}
 _HALF = frozenset({"f16", "fp16", "float16", "half"})
@@ -29,6 +29,7 @@ _PRECISION_MODES = {
     "allow_fp32_to_bf16": "bf16", "allow_mix_precision_bf16": "bf16", "mixed_bfloat16": "bf16",
 }
 _DTYPES = {f"DT_{dtype.name}": dtype for dtype in DataType if dtype is not DataType.UNDEFINED}
+_MOST_STREAMS = 64
 _FORMATS = ("ND", "NCHW", "NHWC")
 _CONFIG_KEYS = ("build_options", "inputs_tensor_desc", "invoke_model_fusion_inputs")
 _OUTPUT_KEYS = ("output_names", "output_data_names", "out_nodes")
@@ -54,6 +55,7 @@ class Asked:
         runtime: `auto`, `openvino` or `onnxruntime`.
         precision: `f32` or `bf16`.
         round_dims: Multiples to round free dimensions up to, as text; "" for none.
+        streams: Calls one instance runs at the same time, on one copy of the weights.
         input_names, output_names: Tensors in the order wanted; () for the file's own.
         input_descs: One entry per input, or () for none.
         input_shape: Text of `ge.inputShape`, or "".
@@ -63,6 +65,7 @@ class Asked:
     runtime: str = "auto"
     precision: str = "f32"
     round_dims: str = ""
+    streams: int = 1
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
     input_descs: tuple[InputDesc, ...] = ()
@@ -91,12 +94,19 @@ def read_settings(point: GraphProcessPoint, options: Mapping[str, str]) -> Asked
         runtime=_one_of("runtime", settings.get("runtime", "auto"), RUNTIMES),
         precision=_precision(precision) if precision else _precision_mode(mode, notes),
         round_dims=settings.get("round_dims", ""),
+        streams=_streams(settings.get("streams", "1")),
         input_names=names.get("input", ()),
         output_names=names.get("output", ()),
         input_descs=_input_descs(config, point.compile_config_path),
         input_shape=build.get("ge.inputShape", ""),
         notes=tuple(notes),
     )
+
+
+def _streams(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= _MOST_STREAMS:
+        raise OptionError(f"streams={text!r}: expected a whole number from 1 to {_MOST_STREAMS}")
+    return int(text)
 
 
 def _point_settings(point: GraphProcessPoint, options: Mapping[str, str]) -> dict[str, str]:

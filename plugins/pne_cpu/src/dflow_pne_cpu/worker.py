@@ -107,6 +107,7 @@ class CpuWorker(ModelWorker):
         self._instance = context.instance
         self._session: Session | None = session
         self.depth = session.depth
+        self.streams = session.streams
         self._rounding = rounding
         self._limits = _limits(Recipe.from_text(model.settings["recipe"]))
         self._bindable = list(session.traits.bindable)

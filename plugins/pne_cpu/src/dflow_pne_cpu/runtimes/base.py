@@ -50,6 +50,7 @@ class Session(abc.ABC):
     Attributes:
         inputs, outputs: Its tensors, in the order of the recipe.
         traits: What is known of their shapes.
+        streams: How many calls run at the same time.
         depth: How many calls may be in flight; above 1 if there is `start` and `finish`.
     """
 
@@ -57,6 +58,7 @@ class Session(abc.ABC):
     outputs: tuple[TensorSpec, ...]
     traits: Traits
     depth: int = 1
+    streams: int = 1
 
     @abc.abstractmethod
     def run(self, inputs: Sequence[Array], targets: Sequence[Array | None], alloc: OutputAlloc) -> list[Array]:

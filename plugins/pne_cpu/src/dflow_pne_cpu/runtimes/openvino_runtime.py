@@ -188,7 +188,8 @@ class OpenVinoSession(Session):
         self._proven: set[tuple[tuple[int, ...], ...]] = set()
         self._slots.append(self._new_slot())
         self._stateful = bool(self._slots[0].request.query_state())
-        self.depth = 1 if self._stateful else 2
+        self.streams = 1 if self._stateful else recipe.streams
+        self.depth = 1 if self._stateful else max(2, recipe.streams)
 
     def run(self, inputs: Sequence[Array], targets: Sequence[Array | None], alloc: OutputAlloc) -> list[Array]:
         if self._broken:
@@ -377,8 +378,8 @@ def _config(recipe: Recipe, threads: int) -> dict[str, Any]:
     return {
         "INFERENCE_PRECISION_HINT": recipe.precision,
         "ENABLE_CPU_PINNING": False,
-        "INFERENCE_NUM_THREADS": max(threads, 1),
-        "NUM_STREAMS": 1,
+        "INFERENCE_NUM_THREADS": max(threads, recipe.streams),
+        "NUM_STREAMS": recipe.streams,
     }
 
 
