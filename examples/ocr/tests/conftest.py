@@ -8,11 +8,11 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 import cv2  # noqa: E402
 import pytest  # noqa: E402
-from dflow_pne_cpu.runtimes.signal_stack import signal_stack_kept  # noqa: E402
 
 from dflow_ocr.models import find_models, read_alphabet  # noqa: E402
 from dflow_ocr.pages import write_pages  # noqa: E402
 from dflow_ocr.serial import SerialOcr  # noqa: E402
+from dflow_pne_cpu.runtimes.signal_stack import signal_stack_kept  # noqa: E402
 
 SEED = 33
 PAGES = 6
