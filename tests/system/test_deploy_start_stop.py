@@ -104,14 +104,14 @@ def test_close_is_idempotent_and_works_from_any_thread(warm):
 
 def test_the_constructors_error_reaches_the_caller(warm):
     """BC-098: type, text and traceback, at once, without a retry."""
-    began = time.monotonic()
+    began, before = time.monotonic(), descendants(os.getpid())
     with pytest.raises(StartupError) as caught:
         start(warm, chain("echo", "broken"))
     assert time.monotonic() - began < 5
     assert (caught.value.node, caught.value.instance) == ("n1", 0)
     assert "ValueError: the constructor said no: 模型" in str(caught.value)
     assert "in say_no" in str(caught.value)
-    assert descendants(os.getpid()) == {warm._current_template().pid}, "only the template is left"
+    assert descendants(os.getpid()) <= before | {warm._current_template().pid}, "only the template is left"
 
 
 def test_a_crash_while_loading_tells_signal_and_last_output(warm):
