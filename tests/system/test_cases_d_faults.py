@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import logging
 import os
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -169,10 +171,27 @@ def test_interrupt_of_a_wait_leaves_the_graph_usable() -> None:
     with chain(obey, options={"stop_timeout": "0.5"}) as graph:
         assert graph("first", timeout=20) == "first"
         for wait in (lambda: graph.fetch(timeout=20), lambda: list(graph.map(iter(lambda: "x", "y"), timeout=20))):
-            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
-            with pytest.raises(KeyboardInterrupt):
+            with interrupting(), pytest.raises(KeyboardInterrupt):
                 wait()
             assert graph("again", timeout=20) == "again"
+
+
+@contextlib.contextmanager
+def interrupting() -> Iterator[None]:
+    """Press Ctrl-C until it is noticed: Python loses an interrupt that comes while a `__del__` runs."""
+    done = threading.Event()
+
+    def press() -> None:
+        while not done.wait(0.4):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 # ----------------------------------------------------------------------- BC-065: options
