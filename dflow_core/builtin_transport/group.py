@@ -137,7 +137,9 @@ class _InprocGroup(MemoryGroup):
     def owns(self, block: Block) -> bool:
         return isinstance(block, InprocBlock) and block.belongs_to(self.owner)
 
-    def create_queue(self, name: str, depth: int, overflow: Overflow = Overflow.BLOCK) -> Queue:
+    def create_queue(
+        self, name: str, depth: int, overflow: Overflow = Overflow.BLOCK, max_age: float = 0.0
+    ) -> Queue:
         region = self.region()
         if not self._is_owner:
             raise UsageError("only the owner of a memory group makes queues")

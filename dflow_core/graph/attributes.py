@@ -50,7 +50,7 @@ NODE_ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType({
     "_balance_gather": Attribute(bool, "whether the node collects what was dealt out"),
 })
 
-OVERFLOWS = ("block", "drop-oldest", "drop-newest")
+OVERFLOWS = ("block", "drop_oldest", "drop_newest")
 _NODE_OPTIONS = tuple(field.name for field in fields(NodeOptions))
 
 
@@ -60,7 +60,7 @@ class QueueSettings:
 
     Args:
         depth: Messages that may wait for each consumer; 0 is the default of the graph.
-        overflow: What a full queue does: `block`, `drop-oldest` or `drop-newest`.
+        overflow: What a full queue does: `block`, `drop_oldest` or `drop_newest`.
 
     Raises:
         OptionError: a value it cannot have.

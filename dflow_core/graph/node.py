@@ -249,7 +249,7 @@ class FlowNode:
         if not depth and by_attr and type(given := self._attrs.get("_flow_attr_depth", 0)) is int:
             depth = max(given, 0)
         overwrite = by_attr and self._attrs.get("_flow_attr_enqueue_policy") == "OVERWRITE"
-        overflow = "drop-oldest" if overwrite and output_index not in self._queues else own.overflow
+        overflow = "drop_oldest" if overwrite and output_index not in self._queues else own.overflow
         return QueueSettings(depth, overflow)
 
     def __call__(self, *inputs: Wire) -> FlowOutput | tuple[FlowOutput, ...] | None:
@@ -375,7 +375,7 @@ class FlowNode:
         Args:
             output_index: Output of the node.
             depth: Messages that may wait for each consumer; 0 is the default.
-            overflow: What a full queue does: `block`, `drop-oldest` or `drop-newest`.
+            overflow: What a full queue does: `block`, `drop_oldest` or `drop_newest`.
 
         Raises:
             OptionError: a value it cannot have, or no such output.

@@ -8,7 +8,7 @@ Layout of head and descriptor: runtime-semantics.md sections 2 and 3. The bytes 
 uninterpreted hold what we add: the length of the body (64..71) and of the aux section (72..75); the reserved
 word at offset 48 of MsgInfo holds the part token (`info.py` says what that is for).
 
-Modules, lowest first: info, block, aux, tensor_desc, tensors, flow_msg, payload.
+Modules, lowest first: info, block, aux, tensor_desc, tensors, plain, flow_msg, payload.
 """
 
 from dflow_core.message.aux import NO_AUX, Aux, ErrorInfo, Member, members_size
@@ -27,6 +27,7 @@ from dflow_core.message.info import (
     root_token,
 )
 from dflow_core.message.payload import Alloc, TensorBlock, alloc_tensor, decode, describe, encode, seal
+from dflow_core.message.plain import copy_like, peek_plain
 from dflow_core.message.tensor_desc import DATA_OFFSET, DESC_SIZE, MAX_RANK, TensorDesc
 from dflow_core.message.tensors import read_tensor
 
@@ -55,10 +56,12 @@ __all__ = [
     "alloc_tensor",
     "block_of",
     "child_token",
+    "copy_like",
     "decode",
     "describe",
     "encode",
     "members_size",
+    "peek_plain",
     "read_tensor",
     "root_token",
     "seal",

@@ -12,7 +12,7 @@ class QueuePlan:
     Args:
         name: Unique name: `<endpoint>-><model>:<port>`, with `@<instance>` where each instance has its own.
         depth: Messages it holds.
-        overflow: `block`, `drop-oldest` or `drop-newest`.
+        overflow: `block`, `drop_oldest` or `drop_newest`.
     """
 
     name: str

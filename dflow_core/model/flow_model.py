@@ -89,7 +89,7 @@ class Endpoint:
     Args:
         name: `<graph>:<data node>` for a root input, `<scope><node>:<output index>` for an output.
         depth: Messages that may wait for each consumer; 0 is the default.
-        overflow: What a full queue does: `block`, `drop-oldest` or `drop-newest`.
+        overflow: What a full queue does: `block`, `drop_oldest` or `drop_newest`.
         dummy: Whether nobody consumes it.
     """
 

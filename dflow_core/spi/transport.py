@@ -22,15 +22,25 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dflow_core.message import Block
+import numpy as np
+
+from dflow_core.message import Block, copy_like, peek_plain
+from dflow_core.types import Array
 
 
 class Overflow(enum.Enum):
-    """What `put` does when the queue is full."""
+    """What `put` does when the queue is full.
+
+    `KEEP_LATEST` holds one message whatever the depth: a new one takes the place of the old one. `MAX_AGE` blocks like
+    `BLOCK`, but messages that have lain longer than the queue's `max_age` are dropped, by `put` to make room and by
+    `get` instead of being delivered.
+    """
 
     BLOCK = "block"
-    DROP_OLDEST = "drop-oldest"
-    DROP_NEWEST = "drop-newest"
+    DROP_OLDEST = "drop_oldest"
+    DROP_NEWEST = "drop_newest"
+    KEEP_LATEST = "keep_latest"
+    MAX_AGE = "max_age"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +94,20 @@ class LostMessage:
 
 @dataclass(frozen=True, slots=True)
 class QueueStats:
-    """Counters of one queue since it was made: sent = delivered + dropped + level."""
+    """Counters of one queue since it was made: sent = delivered + dropped + failed + level.
+
+    Args:
+        name: Its name.
+        depth: Most messages in it.
+        level: Messages in it.
+        sent: Messages put, those that were dropped at once included.
+        delivered: Messages taken by members that live or gave back what they held.
+        dropped: Messages that gave way to others or grew too old.
+        failed: Messages taken by members that died holding them.
+        oldest_age: Seconds the oldest message has lain in it; 0 if it is empty.
+        blocked: Seconds producers have waited for room.
+        waiting: Seconds consumers have waited for messages.
+    """
 
     name: str
     depth: int
@@ -92,6 +115,10 @@ class QueueStats:
     sent: int
     delivered: int
     dropped: int
+    failed: int = 0
+    oldest_age: float = 0.0
+    blocked: float = 0.0
+    waiting: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +181,13 @@ class Queue(abc.ABC):
             ClosedError: the queue is closed and empty.
         """
 
+    def take_dropped(self) -> list[Block]:
+        """The blocks that this member's own `put` and `get` displaced since the last call, oldest first.
+
+        The caller holds them, and ends their transactions. Until then they count as held by this member.
+        """
+        return []
+
     @abc.abstractmethod
     def level(self) -> int:
         """How many blocks are in it now."""
@@ -191,13 +225,40 @@ class MemoryGroup(abc.ABC):
                 `never_fits` set, if the block is larger than all the memory of the group.
         """
 
+    def peek(self, block: Block) -> tuple[int, Array] | None:
+        """Transaction id and read-only array of a plain tensor message, None for others: see `peek_plain`."""
+        return peek_plain(block)
+
+    def alloc_like(self, head: Block, array: Array, timeout: float | None = 0.0) -> Block:
+        """A block with the head of a plain tensor message and another array, copied in: see `copy_like`.
+
+        Args:
+            head: A block for which `peek` gives a tensor.
+            array: Any layout; any dtype a tensor can have but strings.
+            timeout: As for `alloc`.
+
+        Raises:
+            PoolExhaustedError: as `alloc`.
+            TensorError: the dtype cannot be sent.
+        """
+        return copy_like(head, array, lambda size: self.alloc(size, timeout))
+
     @abc.abstractmethod
     def owns(self, block: Block) -> bool:
         """Whether a block is this member's to put into a queue of this group."""
 
     @abc.abstractmethod
-    def create_queue(self, name: str, depth: int, overflow: Overflow = Overflow.BLOCK) -> Queue:
-        """Make a queue (owner only); `name` is any text up to 255 bytes of UTF-8, unique in the group."""
+    def create_queue(
+        self, name: str, depth: int, overflow: Overflow = Overflow.BLOCK, max_age: float = 0.0
+    ) -> Queue:
+        """Make a queue (owner only).
+
+        Args:
+            name: Any text up to 255 bytes of UTF-8, unique in the group.
+            depth: Most messages in it, from 1.
+            overflow: What a full queue does.
+            max_age: Seconds after which a message is dropped, for `Overflow.MAX_AGE`.
+        """
 
     @abc.abstractmethod
     def queue(self, name: str) -> Queue:
@@ -206,6 +267,17 @@ class MemoryGroup(abc.ABC):
         Raises:
             UsageError: there is none of that name; lists near names.
         """
+
+    def board(self, name: str, words: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+        """Counters of that name, shared by all members and zero at first; the first to ask makes them.
+
+        One member writes, anybody reads: a word is written whole. They live as long as the group.
+
+        Args:
+            name: As for a queue, but apart from their names.
+            words: How many 64 bit words.
+        """
+        return np.zeros(words, np.uint64)
 
     @abc.abstractmethod
     def doorbell(self) -> Doorbell:

@@ -98,7 +98,7 @@ def test_sigterm_while_feeding_waits_for_room_ends_everything() -> None:
 def keep_latest(consumer: object) -> df.FlowGraph:
     """A source, a queue of one message that keeps the latest, and a consumer."""
     source = same.fnode("source")
-    source.set_queue(0, depth=1, overflow="drop-oldest")
+    source.set_queue(0, depth=1, overflow="drop_oldest")
     return df.FlowGraph([consumer.fnode("consumer")(source(df.FlowData("x")))])  # type: ignore[attr-defined]
 
 

@@ -12,7 +12,6 @@ import pytest  # noqa: E402
 from dflow_ocr.models import find_models, read_alphabet  # noqa: E402
 from dflow_ocr.pages import write_pages  # noqa: E402
 from dflow_ocr.serial import SerialOcr  # noqa: E402
-from dflow_pne_cpu.runtimes.signal_stack import signal_stack_kept  # noqa: E402
 
 SEED = 33
 PAGES = 6
@@ -41,10 +40,3 @@ def alphabet(models):
 @pytest.fixture(scope="session")
 def ocr():
     return SerialOcr("openvino-f32")
-
-
-@pytest.fixture(autouse=True)
-def signal_stack():
-    """Engines that a test loads itself leave the main thread a signal stack that is gone with them."""
-    with signal_stack_kept():
-        yield

@@ -17,6 +17,8 @@ from dflow_transport_shm import ShmTransport
 LIMIT = 2 << 20
 DEPTH = 3
 
+POLICIES = (Overflow.BLOCK, Overflow.DROP_OLDEST, Overflow.DROP_NEWEST)
+
 
 class Model:
     """Blocks held here as (block, value), and what each queue should contain."""
@@ -25,8 +27,8 @@ class Model:
         self.group = group
         self.rng = random.Random(seed)
         self.held: list[tuple[Block, int]] = []
-        self.queues = {how: group.create_queue(how.value, DEPTH, how) for how in Overflow}
-        self.inside: dict[Overflow, deque[int]] = {how: deque() for how in Overflow}
+        self.queues = {how: group.create_queue(how.value, DEPTH, how) for how in POLICIES}
+        self.inside: dict[Overflow, deque[int]] = {how: deque() for how in POLICIES}
         self.copies: dict[int, int] = {}
         self.next = 0
 
@@ -53,7 +55,7 @@ class Model:
         self.gone(value)
 
     def put(self) -> None:
-        how = self.rng.choice(list(Overflow))
+        how = self.rng.choice(list(POLICIES))
         block, value = self.held.pop(self.rng.randrange(len(self.held)))
         full = len(self.inside[how]) == DEPTH
         if full and how is Overflow.BLOCK:
@@ -70,7 +72,7 @@ class Model:
         self.inside[how].append(value)
 
     def get(self) -> None:
-        how = self.rng.choice(list(Overflow))
+        how = self.rng.choice(list(POLICIES))
         block = self.queues[how].get(0)
         if block is None:
             assert not self.inside[how]

@@ -89,9 +89,9 @@ def test_inputs_mapped_crosswise_are_straightened(registry, func):
 
 
 def test_queue_settings_reach_the_endpoints(registry, func):
-    node = func("a").set_queue(0, depth=3, overflow="drop-newest")
+    node = func("a").set_queue(0, depth=3, overflow="drop_newest")
     built = FlowModelBuilder(registry).build(FlowGraph([node(FlowData("x"))]))
-    assert built.relation.endpoint("a:0") == Endpoint("a:0", 3, "drop-newest")
+    assert built.relation.endpoint("a:0") == Endpoint("a:0", 3, "drop_newest")
 
 
 def test_all_faults_come_at_once(registry, func, model):

@@ -160,11 +160,11 @@ def test_a_model_without_functions_joins_if_it_has_several_inputs():
 
 
 def test_depth_and_overflow_come_from_the_endpoint():
-    ends = (Endpoint("a:0", 3, "drop-oldest"),)
+    ends = (Endpoint("a:0", 3, "drop_oldest"),)
     model = flow({"a": ["g:x"], "b": ["a:0"]}, [udf("a"), udf("b")], ["a:0", "b:0"], endpoints=ends)
     result = planned(model)
     assert result.queues == (
-        QueuePlan("g:x->a:0", 8), QueuePlan("a:0->b:0", 3, "drop-oldest"), QueuePlan("a:0->fetch:0", 3, "drop-oldest"),
+        QueuePlan("g:x->a:0", 8), QueuePlan("a:0->b:0", 3, "drop_oldest"), QueuePlan("a:0->fetch:0", 3, "drop_oldest"),
         QueuePlan("b:0->fetch:1", 8),
     )
 

@@ -131,12 +131,12 @@ def test_queues_are_set_by_output_by_node_or_by_attribute_in_this_order():
     node = func(1, 3)
     node.set_attr("_flow_attr_depth", 5)
     node.set_attr("_flow_attr_enqueue_policy", "OVERWRITE")
-    assert node.queue(0) == QueueSettings(5, "drop-oldest")
+    assert node.queue(0) == QueueSettings(5, "drop_oldest")
     node.set_options(depth=7)
-    assert node.queue(0) == QueueSettings(7, "drop-oldest")
-    node.set_queue(0, depth=2, overflow="drop-newest").set_queue(1, overflow="block")
+    assert node.queue(0) == QueueSettings(7, "drop_oldest")
+    node.set_queue(0, depth=2, overflow="drop_newest").set_queue(1, overflow="block")
     assert [node.queue(i) for i in range(3)] == [
-        QueueSettings(2, "drop-newest"), QueueSettings(7, "block"), QueueSettings(7, "drop-oldest"),
+        QueueSettings(2, "drop_newest"), QueueSettings(7, "block"), QueueSettings(7, "drop_oldest"),
     ]
 
 

@@ -148,7 +148,7 @@ def graphs(draw, depth: int = 0) -> FlowGraph:
             depth=draw(st.integers(0, 9)),
         )
         if draw(st.booleans()):
-            node.set_queue(outputs - 1, depth=draw(st.integers(0, 9)), overflow="drop-oldest")
+            node.set_queue(outputs - 1, depth=draw(st.integers(0, 9)), overflow="drop_oldest")
         for name, value in draw(st.dictionaries(TEXT, st.booleans() | INT64 | TEXT, max_size=2)).items():
             node.set_attr(name, value)
         if draw(st.booleans()):

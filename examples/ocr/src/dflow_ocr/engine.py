@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dflow_ocr.errors import OcrExampleError
+from dflow_pne_cpu.runtimes.signal_stack import signal_stack_kept
 
 __all__ = ["ENGINES", "EngineName", "Model", "load_model", "openvino_config"]
 
@@ -79,7 +80,8 @@ class _OpenVinoModel:
         import openvino
 
         core = openvino.Core()
-        self._compiled = core.compile_model(core.read_model(model), "CPU", config)
+        with signal_stack_kept():
+            self._compiled = core.compile_model(core.read_model(model), "CPU", config)
         self._request = self._compiled.create_infer_request()
         self._names: Final = [port.any_name for port in self._compiled.outputs]
 

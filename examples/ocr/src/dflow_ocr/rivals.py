@@ -16,6 +16,7 @@ from queue import Empty
 from typing import Any, Final, TypeVar
 
 from dflow_ocr.engine import EngineName, openvino_config
+from dflow_pne_cpu.runtimes.signal_stack import signal_stack_kept
 
 __all__ = ["RivalRun", "build_rapidocr", "memory_of", "run_rivals"]
 
@@ -65,7 +66,8 @@ def build_rapidocr(engine: EngineName, threads: int = 1) -> Any:
     params.update({f"{part}.engine_type": kind for part in ("Det", "Cls", "Rec")})
     if engine == "onnxruntime":
         return _loaded(RapidOCR(params=params))
-    with _openvino_properties(openvino_config("bf16" if engine == "openvino-bf16" else "f32", threads)):
+    properties = openvino_config("bf16" if engine == "openvino-bf16" else "f32", threads)
+    with _openvino_properties(properties), signal_stack_kept():
         return _loaded(RapidOCR(params=params))
 
 

@@ -83,7 +83,9 @@ class ShmGroup(MemoryGroup):
             hint="raise memory_limit (or max_blocks), or keep fewer or smaller messages alive",
         )
 
-    def create_queue(self, name: str, depth: int, overflow: Overflow = Overflow.BLOCK) -> ShmQueue:
+    def create_queue(
+        self, name: str, depth: int, overflow: Overflow = Overflow.BLOCK, max_age: float = 0.0
+    ) -> ShmQueue:
         if not native.is_owner(self._handle):
             raise UsageError(f"queue {name!r} can be made only by the owner of the memory group")
         return self._queue_object(native.queue_create(self._handle, name, depth, _OVERFLOW[overflow]), name)

@@ -1,0 +1,64 @@
+"""Plain tensor messages, which nearly all are: read and made without looking at every field of a head.
+
+Plain is a tensor of numbers, without aux section, return code, user flags (EOS, SEG) or data flags other than
+`CUSTOM_ID`. A transport may do both in native code; these are what it has to agree with.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from dflow_core.errors import UsageError
+from dflow_core.message.block import Block
+from dflow_core.message.info import HEAD_SIZE, DataFlag, MsgType
+from dflow_core.message.tensor_desc import DATA_OFFSET, DESC_SIZE, TensorDesc
+from dflow_core.message.tensors import read_tensor
+from dflow_core.types import Array, DataType, data_type_of
+
+# Body and aux sizes at 64; at 192 transaction, version, type, return code, two times, flags and data flag: info.py.
+_SIZES: Final = struct.Struct("<QI")
+_SIZES_AT: Final = 64
+_FIELDS: Final = struct.Struct("<QHHi16xIB")
+_FIELDS_AT: Final = 192
+
+
+def peek_plain(block: Block) -> tuple[int, Array] | None:
+    """Transaction id and read-only array of a plain tensor message; None for every other message."""
+    data = block.array()
+    body_size, aux_size = _SIZES.unpack_from(data, _SIZES_AT)
+    trans_id, _, msg_type, ret_code, flags, data_flag = _FIELDS.unpack_from(data, _FIELDS_AT)
+    if msg_type != MsgType.TENSOR or aux_size or ret_code or flags or data_flag & ~DataFlag.CUSTOM_ID:
+        return None
+    body = data[HEAD_SIZE : HEAD_SIZE + body_size]
+    if TensorDesc.unpack_from(body, 0).dtype is DataType.STRING:
+        return None
+    return trans_id, read_tensor(body)
+
+
+def copy_like(head: Block, array: Array, alloc: Callable[[int], Block]) -> Block:
+    """A block with the head of a plain tensor message and another array, copied in.
+
+    Args:
+        head: A block for which `peek_plain` gives a tensor; all but the size of its body is copied from its head.
+        array: Any dtype a tensor can have but strings; any layout.
+        alloc: Gives a block of that many bytes.
+
+    Raises:
+        TensorError: the dtype cannot be sent.
+        UsageError: strings, which are not plain.
+    """
+    data_type = data_type_of(array.dtype)
+    if data_type is DataType.STRING:
+        raise UsageError("a tensor of strings is no plain message")
+    block = alloc(DATA_OFFSET + array.nbytes)
+    data = block.array(writable=True)
+    data[:HEAD_SIZE] = head.array()[:HEAD_SIZE]
+    _SIZES.pack_into(data, _SIZES_AT, DESC_SIZE + array.nbytes, 0)
+    TensorDesc(data_type, array.shape, array.nbytes).pack_into(data, HEAD_SIZE)
+    native = array.dtype.newbyteorder("=")
+    np.copyto(data[DATA_OFFSET : DATA_OFFSET + array.nbytes].view(native).reshape(array.shape), array)
+    return block
