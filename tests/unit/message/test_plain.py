@@ -28,7 +28,7 @@ def test_plain_tensor_is_read_as_a_read_only_array(array) -> None:
 @pytest.mark.parametrize(("value", "info", "aux"), [
     (np.zeros(2), MsgInfo(flags=Flag.EOS), None),
     (np.zeros(2), MsgInfo(ret_code=3), None),
-    (np.zeros(2), MsgInfo(), Aux((Member(1, 2),))),
+    (np.zeros(2), MsgInfo(), Aux((Member(MsgInfo(trans_id=1), 3),))),
     (None, MsgInfo(), None),
     ({"an": "object"}, MsgInfo(), None),
     (np.array(["text"]), MsgInfo(), None),
