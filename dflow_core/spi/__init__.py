@@ -16,6 +16,7 @@ from dflow_core.spi.engine import (
 from dflow_core.spi.entries import DeployerEntry, EngineEntry, PointEntry, TransportEntry, UdfEntry
 from dflow_core.spi.flow_func import FlowFunc, FuncParams, RunContext
 from dflow_core.spi.hooks import ENTRY_POINT_GROUP, SPI_VERSION, hookimpl, hookspec
+from dflow_core.spi.native_table import NATIVE_ABI, NativeTable, include_dir
 from dflow_core.spi.transport import (
     Doorbell,
     GroupConfig,
@@ -32,6 +33,7 @@ from dflow_core.spi.transport import (
 
 __all__ = [
     "ENTRY_POINT_GROUP",
+    "NATIVE_ABI",
     "SPI_VERSION",
     "CompileContext",
     "Deployer",
@@ -50,6 +52,7 @@ __all__ = [
     "LostMessage",
     "MemoryGroup",
     "ModelWorker",
+    "NativeTable",
     "OutputAlloc",
     "Overflow",
     "PointEntry",
@@ -64,4 +67,5 @@ __all__ = [
     "WorkerLoader",
     "hookimpl",
     "hookspec",
+    "include_dir",
 ]

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dflow_core.message import Block, copy_like, peek_plain
+from dflow_core.spi.native_table import NativeTable
 from dflow_core.types import Array
 
 
@@ -278,6 +279,13 @@ class MemoryGroup(abc.ABC):
             words: How many 64 bit words.
         """
         return np.zeros(words, np.uint64)
+
+    def native_table(self) -> NativeTable | None:
+        """The group as native code sees it (`dflow/transport.h`), or None if this transport is not native.
+
+        Block keys and queue numbers of the table are those of `Block` objects only where the transport says so.
+        """
+        return None
 
     @abc.abstractmethod
     def doorbell(self) -> Doorbell:
