@@ -1,123 +1,157 @@
-"""Messages a second from process to process: dflow beside what else Python offers, in one run.
+"""What a message costs from process to process: dflow beside what else Python offers and beside the limit, in one run.
 
-usage: python bench/hop/run.py [--rounds 5] [--secs 0.4] [--spin-us 5] [--patience 0] [--out results.jsonl]
+usage: python bench/hop/run.py [--quick] [--rounds 5] [--secs 0.4] [--only WORD ...] [--patience 0] [--out FILE]
 
-`hop`: one producer, one consumer. `pipeline`: source -> A -> B -> sink, A and B pass on. Queues hold 8. The source
-writes the first and the last byte of every message, the sink reads both and checks that none is missing. All rows of a
-round are measured one after the other, so that what else the machine does falls on all of them alike.
+All rows of a round are measured one after the other, so that what else the machine does falls on all of them alike.
+The source writes the first and the last byte of every message, the sink reads both and checks that none is missing.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
-import statistics
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from channels import CONTEXT, LINES, OURS, End, Line
+import measure
+import peers
+from channels import DflowCopyLine, DflowLine, Line, Shape
+from limits import Limits
+from table import Row, report
 
 SIZES = (64, 4096, 150_528, 6_220_800)
-HOPS = {"hop": 1, "pipeline": 3}
-DEPTH = 8
-GO_ON, START_CLOCK, LAST = 0, 1, 2
-LIMIT = 30
-WARM = 0.5
+SMALL = (64, 4096)
+FEW = (4096, 6_220_800)
 QUIET = 0.15
 
-
-def source(line: Line, warm: float, secs: float) -> None:
-    """Send for `warm` seconds so that all memory is in use, then for `secs`; first bytes say what begins or ends."""
-    end = line.end(0)
-    count = send_for(end, warm, 0)
-    count = send(end, START_CLOCK, count)
-    count = send_for(end, secs, count)
-    send(end, LAST, count)
-    end.finish()
-
-
-def send(end: End, mark: int, count: int) -> int:
-    """One message; returns the number of the next."""
-    array = end.loan()
-    array[0] = mark
-    array[-1] = count & 127
-    end.send()
-    return count + 1
+OURS = ("dflow in place", "dflow copy in")
+ASLEEP = "dflow in place, no spin"
+LINES: dict[str, type[Line]] = {
+    "dflow in place": DflowLine,
+    "dflow copy in": DflowCopyLine,
+    "mp.Queue": peers.QueueLine,
+    "mp.Pipe bytes": peers.PipeLine,
+    "shared_memory + Queue": peers.SlotLine,
+    "pyzmq ipc": peers.ZmqLine,
+    "iceoryx2": peers.IceoryxLine,
+    "faster-fifo": peers.FasterFifoLine,
+}
 
 
-def send_for(end: End, secs: float, count: int) -> int:
-    """Messages for so many seconds, written out as a loop since a call would count as cost of the channel."""
-    stop = time.perf_counter() + secs
-    while True:
-        array = end.loan()
-        array[0] = GO_ON
-        array[-1] = count & 127
-        end.send()
-        count += 1
-        if not count & 15 and time.perf_counter() > stop:
-            return count
+@dataclass(frozen=True)
+class Plan:
+    """How long and how often.
+
+    Args:
+        secs: Seconds a rate is measured.
+        warm: Seconds before, when memory comes into use.
+        lone: How many messages a latency is taken from.
+        spin_us: What dflow's groups are made with.
+    """
+
+    secs: float
+    warm: float
+    lone: int
+    spin_us: int
 
 
-def stage(line: Line, k: int) -> None:
-    """Pass on."""
-    end = line.end(k)
-    while True:
-        last = end.recv()[0] == LAST
-        end.forward()
-        if last:
-            break
-    end.finish()
+@dataclass(frozen=True)
+class Test:
+    """One block of the table."""
+
+    name: str
+    sizes: tuple[int, ...]
+    metrics: tuple[str, ...]
+    run: Callable[[type[Line], int, Plan], list[float]]
+    limit: Callable[[Limits, int, Plan], dict[str, list[float]]] = lambda *_: {}
+    only: tuple[str, ...] = ()
+    no_spin: bool = False
 
 
-def sink(line: Line, k: int, report) -> None:  # type: ignore[no-untyped-def]
-    """Count, check, report the rate."""
-    end = line.end(k)
-    report.send("ready")
-    start, first, count = 0.0, 0, 0
-    while True:
-        array = end.recv()
-        mark = array[0]
-        if array[-1] != count & 127:
-            raise SystemExit(f"message {count} is missing")
-        del array
-        end.release()
-        count += 1
-        if mark:
-            if mark == LAST:
-                break
-            start, first = time.perf_counter(), count
-    report.send((count - first) / (time.perf_counter() - start))
-    end.finish()
+def hop(depth: int) -> Callable[[type[Line], int, Plan], list[float]]:
+    return lambda line, size, plan: measure.rate(line(Shape(size, depth, 1, plan.spin_us)), 1, plan.warm, plan.secs)
 
 
-def measure(name: str, hops: int, size: int, secs: float, spin_us: int) -> float:
-    """Messages a second through a chain of `hops` queues."""
-    line = LINES[name](size, DEPTH, hops, spin_us)
-    receiver, sender = CONTEXT.Pipe(False)
-    processes = [CONTEXT.Process(target=sink, args=(line, hops, sender))]
-    processes += [CONTEXT.Process(target=stage, args=(line, k)) for k in range(hops - 1, 0, -1)]
-    processes += [CONTEXT.Process(target=source, args=(line, WARM, secs))]
-    for process in processes:
-        process.start()
-        if process is processes[0] and not receiver.poll(LIMIT):
-            raise TimeoutError(f"{name}: the sink does not start")
-        if process is processes[0]:
-            receiver.recv()
-    try:
-        if not receiver.poll(LIMIT):
-            raise TimeoutError(f"{name}: no result for {size} bytes")
-        rate: float = receiver.recv()
-        return rate
-    finally:
-        for process in processes:
-            process.kill()
-            process.join()
-        line.close()
+def hop_limits(limits: Limits, size: int, plan: Plan) -> dict[str, list[float]]:
+    found = {"limit: ring in C": limits("hop", size, 8, plan.secs)}
+    if size >= 150_000:
+        found["limit: ring in C, copy in"] = limits("copy", size, 8, plan.secs)
+        found["limit: memcpy over 8 places"] = limits("memcpy", size, 8, plan.secs)
+        found["limit: memcpy to one place"] = limits("memcpy", size, 1, plan.secs)
+    return found
+
+
+def pipeline(line: type[Line], size: int, plan: Plan) -> list[float]:
+    return measure.rate(line(Shape(size, 8, 3, plan.spin_us)), 3, plan.warm, plan.secs)
+
+
+def lone(line: type[Line], size: int, plan: Plan) -> list[float]:
+    return measure.lone(line(Shape(size, 8, 3, plan.spin_us)), 3, plan.lone)
+
+
+def trip(pause: float) -> Callable[[type[Line], int, Plan], list[float]]:
+    return lambda line, size, plan: measure.round_trip(line(Shape(size, 8, 2, plan.spin_us)), plan.secs, pause)
+
+
+def beside_busy(run: Callable[[type[Line], int, Plan], list[float]]) -> Callable[[type[Line], int, Plan], list[float]]:
+    def both(line: type[Line], size: int, plan: Plan) -> list[float]:
+        with measure.busy_cpus():
+            return run(line, size, plan)
+
+    return both
+
+
+RATE, TIMES = ("messages/s",), ("p50 us", "p99 us")
+FAST = ("dflow in place", "mp.Pipe bytes", "shared_memory + Queue", "pyzmq ipc")
+TESTS = (
+    Test("hop", SIZES, RATE, hop(8), hop_limits),
+    Test("hop, queues of 64", SMALL, RATE, hop(64), lambda lim, s, p: {"limit: ring in C": lim("hop", s, 64, p.secs)}),
+    Test("four processes", FEW, RATE, pipeline, lambda lim, s, p: {"limit: ring in C": lim("pipeline", s, 8, p.secs)}),
+    Test("lone message through four processes", FEW, TIMES, lone,
+         lambda lim, s, p: {"limit: ring in C": lim("lone", s, 8, p.lone)}),
+    Test("round trip", (4096,), TIMES, trip(0), lambda lim, s, p: {
+        "limit: ring in C": lim("rtt", s, 5, 5000), "limit: ring in C, no spin": lim("rtt", s, 0, 5000)}, no_spin=True),
+    Test("round trip each 2 ms", (4096,), TIMES, trip(0.002), no_spin=True),
+    Test("hop beside busy CPUs", (4096,), RATE, beside_busy(hop(8)), only=FAST),
+    Test("round trip beside busy CPUs", (4096,), TIMES, beside_busy(trip(0)), only=FAST, no_spin=True),
+)
+
+
+def available() -> dict[str, type[Line]]:
+    """The lines that can be measured here; says why others cannot."""
+    found = {}
+    for name, line in LINES.items():
+        if line.needs and not importlib.util.find_spec(line.needs):
+            print(f"{name}: left out, the package {line.needs} is not installed "
+                  "(pip install -r bench/hop/requirements.txt)", file=sys.stderr)
+        else:
+            found[name] = line
+    return found
+
+
+def one_test(test: Test, size: int, lines: dict[str, type[Line]], limits: Limits, plan: Plan) -> Iterator[Row]:
+    """Every line of one block, then the limit; a line that fails is reported and left out."""
+    contenders = [(name, line, plan) for name, line in lines.items() if not test.only or name in test.only]
+    if test.no_spin:
+        contenders.append((ASLEEP, DflowLine, Plan(plan.secs, plan.warm, plan.lone, 0)))
+    for name, line, how in contenders:
+        try:
+            values = test.run(line, size, how)
+        except (OSError, RuntimeError, TimeoutError, EOFError) as error:
+            print(f"{test.name}, {size} bytes, {name}: failed: {error!r}", file=sys.stderr, flush=True)
+            continue
+        for metric, value in zip(test.metrics, values):
+            yield Row(test.name, size, name, metric, value)
+    if not limits.missing:
+        for name, values in test.limit(limits, size, plan).items():
+            for metric, value in zip(test.metrics, values):
+                yield Row(test.name, size, name, metric, value)
 
 
 def busy(secs: float) -> float:
@@ -132,78 +166,60 @@ def busy(secs: float) -> float:
     return 1 - (after[1] - before[1]) / max(1, after[0] - before[0])
 
 
-def wait_for_quiet(patience: float) -> float:
-    """Wait at most `patience` seconds for others to leave the machine alone; returns how busy they were last."""
+def wait_for_quiet(patience: float) -> None:
+    """Wait at most `patience` seconds for others to leave the machine alone."""
     end = time.monotonic() + patience
-    while (share := busy(0.2)) > QUIET and time.monotonic() < end:
+    while patience and busy(0.2) > QUIET and time.monotonic() < end:
         pass
-    return share
 
 
-def rows(args: argparse.Namespace) -> Iterator[dict[str, object]]:
-    """Every measurement, as it is made."""
-    for round_ in range(args.rounds):
-        for shape in args.shapes:
-            for size in args.sizes:
-                for name in args.lines:
-                    share = wait_for_quiet(args.patience) if args.patience else None
-                    rate = measure(name, HOPS[shape], size, args.secs, args.spin_us)
-                    row = {"round": round_, "shape": shape, "size": size, "line": name, "rate": round(rate, 1)}
-                    yield row if share is None else row | {"busy_before": round(share, 2)}
-
-
-def table(results: list[dict[str, object]]) -> str:
-    """Medians (lowest..highest), then dflow against the best of the others, and large against small messages."""
-    rates: dict[tuple[object, object, object], list[float]] = defaultdict(list)
-    for row in results:
-        rates[row["shape"], row["line"], row["size"]].append(float(str(row["rate"])))
-    median = {key: statistics.median(values) for key, values in rates.items()}
-    sizes = sorted({int(str(row["size"])) for row in results})
-    text = []
-    for shape in HOPS:
-        names = [name for name in LINES if any(key[:2] == (shape, name) for key in median)]
-        if not names:
-            continue
-        text += [f"\n{shape}, messages/s | " + " | ".join(f"{size:,} B" for size in sizes)]
-        for name in names:
-            cells = [f"{median[shape, name, s]:,.0f} ({min(v):,.0f}..{max(v):,.0f})" for s in sizes
-                     if (v := rates[shape, name, s])]
-            text.append(f"{name} | " + " | ".join(cells))
-        others = [name for name in names if name not in OURS]
-        for name in [name for name in names if name in OURS and others]:
-            best = [max(others, key=lambda other: median[shape, other, s]) for s in sizes]
-            text.append(f"{name} / best other | " + " | ".join(
-                f"{median[shape, name, s] / median[shape, b, s]:.2f} ({b})" for s, b in zip(sizes, best)))
-        if OURS[0] in names and len(sizes) > 1:
-            small, large = median[shape, OURS[0], sizes[0]], median[shape, OURS[0], sizes[-1]]
-            text.append(f"cost of {sizes[-1]:,} B against {sizes[0]:,} B in place: {small / large:.2f}")
-    return "\n".join(text)
-
-
-def main() -> None:
-    """Measure, print the table, keep every figure."""
+def arguments() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="one short round, in less than a minute")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--secs", type=float, default=0.4, help="seconds a measurement")
     parser.add_argument("--spin-us", type=int, default=5, help="what dflow's group is configured with")
     parser.add_argument("--patience", type=float, default=0, help="seconds to wait for a quiet machine, each time")
-    parser.add_argument("--out", type=Path, help="file for one JSON line a measurement")
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
-    parser.add_argument("--lines", nargs="+", default=list(LINES), choices=list(LINES))
-    parser.add_argument("--shapes", nargs="+", default=list(HOPS), choices=list(HOPS))
+    parser.add_argument("--out", type=Path, help="file for one JSON line a figure")
+    parser.add_argument("--only", nargs="+", default=[], help="tests whose name has one of these words")
+    parser.add_argument("--lines", nargs="+", default=[], help="lines whose name has one of these words")
+    parser.add_argument("--sizes", type=int, nargs="+", help="only these sizes")
     parser.add_argument("--read", type=Path, help="measure nothing; print the table of a file that --out made")
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def figures(args: argparse.Namespace) -> Iterator[Row]:
+    """Every figure, as it is measured."""
+    plan = Plan(0.15, 0.1, 30, args.spin_us) if args.quick else Plan(args.secs, 0.5, 120, args.spin_us)
+    lines = {n: line for n, line in available().items() if not args.lines or any(w in n for w in args.lines)}
+    tests = [t for t in TESTS if not args.only or any(word in t.name for word in args.only)]
+    limits = Limits()
+    if limits.missing:
+        print(f"no limits: {limits.missing}", file=sys.stderr)
+    try:
+        for _ in range(1 if args.quick else args.rounds):
+            for test in tests:
+                for size in [s for s in test.sizes if not args.sizes or s in args.sizes]:
+                    wait_for_quiet(args.patience)
+                    yield from one_test(test, size, lines, limits, plan)
+    finally:
+        limits.close()
+
+
+def main() -> None:
+    """Measure, print the table, keep every figure."""
+    args = arguments()
     if args.read:
-        print(table([json.loads(line) for line in args.read.read_text(encoding="utf-8").splitlines()]))
+        print(report([Row(**json.loads(line)) for line in args.read.read_text(encoding="utf-8").splitlines()], OURS))
         return
-    results = []
-    for row in rows(args):
-        results.append(row)
-        print(json.dumps(row), file=sys.stderr, flush=True)
+    rows = []
+    for row in figures(args):
+        rows.append(row)
         if args.out:
             with args.out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
-    print(table(results))
+                file.write(json.dumps(vars(row)) + "\n")
+    print(report(rows, OURS))
 
 
 if __name__ == "__main__":
