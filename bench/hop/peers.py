@@ -248,7 +248,8 @@ class IceoryxEnd:
         if sink:
             messages, events = self._open(sink)
             how = iceoryx2.BackpressureStrategy.RetryUntilDelivered
-            self._to = messages.publisher_builder().initial_max_slice_len(self._size).backpressure_strategy(how).create()
+            publisher = messages.publisher_builder().initial_max_slice_len(self._size)
+            self._to = publisher.backpressure_strategy(how).create()
             self._notifier = events.notifier_builder().create()
             time.sleep(0.2)  # ends find each other in the background
 

@@ -1,0 +1,36 @@
+"""Messages through four processes that are killed and stopped all the time; the long form is `bench/soak`."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOAK = Path(__file__).resolve().parents[3] / "bench" / "soak" / "run.py"
+
+
+def soak(*options: str, limit: float) -> str:
+    """What the command prints; it says itself whether everything is accounted for."""
+    done = subprocess.run([sys.executable, SOAK, *options], capture_output=True, text=True, timeout=limit)
+    assert done.returncode == 0, done.stdout + done.stderr[-4000:]
+    return done.stdout
+
+
+def test_messages_of_killed_processes_are_accounted_for() -> None:
+    text = soak("--messages", "20000", "--pause", "0.02", limit=50)
+    counts = {word: int(number.replace(",", "")) for number, word in re.findall(r"([\d,]+) (kills|sent|seen)", text)}
+    assert counts["kills"] >= 20
+    assert counts["sent"] >= counts["seen"] > 19_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_memory_stays_level_over_a_million_messages() -> None:
+    text = soak("--messages", "1000000", "--seed", "2", limit=800)
+    found = re.search(r"memory: ([+-][\d.]+) MB a million messages, \+- ([\d.]+)", text)
+    assert found, text
+    slope, noise = float(found[1]), float(found[2])
+    assert slope < max(2.0, 2 * noise), text
