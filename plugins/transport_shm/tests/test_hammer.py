@@ -39,8 +39,7 @@ def test_no_wake_up_is_lost_between_cpus(transport: ShmTransport, depth: int, sp
         number = member.queue("q").number
         for i in range(count):
             block = filled(member, i & 127)
-            assert native.put(block.member.handle, number, block.key, FOR_EVER) == 0  # type: ignore[attr-defined]
-            block.key = -1  # type: ignore[attr-defined]
+            assert native.put(member._handle, number, block.hand_over(), FOR_EVER) == 0
 
     with contextlib.closing(transport.create_group(config(spin_us))) as group:
         queue = group.create_queue("q", depth)

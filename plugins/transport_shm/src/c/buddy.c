@@ -68,21 +68,26 @@ static void put_bits(_Atomic uint64_t *words, uint64_t from, uint64_t n, int on)
 
 uint64_t backed_count(struct dshm *h, uint64_t from, uint64_t n) { return count_bits(h->backed, from, n); }
 
-static int populate(struct dshm *h, uint64_t from, uint64_t n) {
-    size_t bytes = (size_t)n << h->gran_shift;
+/* Make the pages of part of the region exist, and map them here to be written. */
+int populate_range(struct dshm *h, uint64_t from, uint64_t bytes) {
+    uint64_t page = 1ull << h->gran_shift, start = from & ~(page - 1), end = (from + bytes + page - 1) & ~(page - 1);
     int rc;
-    do rc = madvise(h->data + (from << h->gran_shift), bytes, MADV_POPULATE_WRITE);
+    do rc = madvise(h->base + start, end - start, MADV_POPULATE_WRITE);
     while (rc && (errno == EINTR || errno == EAGAIN));
     if (rc && errno == EINVAL) /* kernels before 5.14 */
-        rc = fallocate(h->fd, 0, (off_t)(h->hd->data_at + (from << h->gran_shift)), (off_t)bytes);
+        rc = fallocate(h->fd, 0, (off_t)start, (off_t)(end - start));
     if (rc) dshm_errno = errno;
     return rc ? DSHM_E_SYSTEM : DSHM_OK;
 }
 
+int pages_seen(struct dshm *h, uint64_t from, uint64_t n) {
+    return n == 1 ? (int)(get64(h->seen + from / 64) >> (from % 64) & 1) : count_bits(h->seen, from, n) == n;
+}
+
 /* Make pages exist and be mapped here; the caller holds the block and not the lock, `missing` were reserved. */
 int backed_fill(struct dshm *h, uint64_t from, uint64_t n, uint64_t missing) {
-    if (!missing && count_bits(h->seen, from, n) == n) return DSHM_OK;
-    int rc = populate(h, from, n);
+    if (!missing && pages_seen(h, from, n)) return DSHM_OK;
+    int rc = populate_range(h, h->hd->data_at + (from << h->gran_shift), n << h->gran_shift);
     if (!rc) put_bits(h->seen, from, n, 1);
     if (!missing) return DSHM_OK; /* not mapped ahead: pages will come one by one */
     int locked = dshm_lock(h);
@@ -111,12 +116,12 @@ static void punch(struct dshm *h, uint64_t from, uint64_t to) {
 
 /* Chunks in use may have pages that the block in them does not need: earlier, larger blocks left them. */
 static void shrink_used(struct dshm *h, uint64_t before, uint64_t want) {
-    for (uint32_t b = 0; b < h->hd->max_blocks && before - h->hd->backed < want; b++) {
+    for (uint32_t b = 0; b < get32(&h->hd->blocks_high) && before - h->hd->backed < want; b++) {
         struct block *blk = h->blocks + b;
-        if (!blk->used) continue;
+        if (word_kind(look64(&blk->word)) == KIND_FREE) continue;
         uint64_t page = blk->off >> h->gran_shift, start = page >> blk->order << blk->order;
         punch(h, start, page);
-        punch(h, page + granules(h, blk->size), start + (1ull << blk->order));
+        punch(h, page + get32(&blk->pages), start + (1ull << blk->order));
     }
 }
 
@@ -168,7 +173,7 @@ void buddy_rebuild(struct dshm *h) {
     uint64_t *used = malloc((hd->n_used + 1) * sizeof *used);
     if (!used) return;
     for (uint32_t b = 0; b < hd->max_blocks && n < hd->n_used; b++)
-        if (h->blocks[b].used) {
+        if (word_kind(look64(&h->blocks[b].word)) != KIND_FREE) {
             uint32_t order = h->blocks[b].order;
             used[n++] = h->blocks[b].off >> h->gran_shift >> order << order << 8 | order;
         }

@@ -1,4 +1,4 @@
-/* One memory group: blocks, queues, doorbells and members in one anonymous shared region.
+/* One memory group: blocks, queues, doorbells, boards and members in one anonymous shared region.
  *
  * Every function that can fail returns a negative code. Blocks are named by a key: the low 24 bits are the number of
  * the block's descriptor, the rest changes whenever the descriptor describes other memory, so a key stands for one
@@ -21,22 +21,16 @@ enum dshm_code {
     DSHM_E_FORMAT = -10,      /* the descriptor is not the group it should be */
     DSHM_E_TOO_BIG = -11,     /* can never fit into the group */
     DSHM_E_ALIVE = -12,       /* the process still lives */
-    DSHM_E_BROKEN = -13,      /* the lock of the group cannot be recovered */
+    DSHM_E_BROKEN = -13,      /* a lock of the group cannot be recovered */
     DSHM_E_END = -14,         /* nothing more */
+    DSHM_E_BUSY = -15,        /* only where `wait_ns` is DSHM_NOT_AT_ALL: somebody holds a lock */
+    DSHM_E_STUCK = -16,       /* the lock of the group was not free for seconds: its holder is stopped */
 };
 
-enum dshm_overflow { DSHM_BLOCK = 0, DSHM_DROP_OLDEST = 1, DSHM_DROP_NEWEST = 2 };
+/* As `wait_ns`: do not even wait for a lock that another process holds. */
+enum { DSHM_NOT_AT_ALL = -1 };
 
-/* Places inside critical sections where a test can stop the calling process. */
-enum dshm_stop {
-    DSHM_STOP_NONE = 0,
-    DSHM_STOP_ALLOC_TAKEN,  /* chunk off its list, not yet held */
-    DSHM_STOP_ALLOC_HELD,   /* held, references not yet counted */
-    DSHM_STOP_PUT_SLOT,     /* slot written, queue not yet longer */
-    DSHM_STOP_PUT_TAIL,     /* queue longer, hold not yet given up */
-    DSHM_STOP_GET_HEAD,     /* queue shorter, hold not yet taken */
-    DSHM_STOP_FREE,         /* hold given up, memory not yet on its list */
-};
+enum dshm_overflow { DSHM_BLOCK = 0, DSHM_DROP_OLDEST, DSHM_DROP_NEWEST, DSHM_KEEP_LATEST, DSHM_MAX_AGE };
 
 struct dshm;
 
@@ -49,8 +43,8 @@ struct dshm_use {
 
 struct dshm_queue_info {
     uint32_t depth, overflow, level, closed;
-    uint64_t sent, delivered, dropped;
-    uint64_t bytes;
+    uint64_t sent, delivered, dropped, failed;
+    uint64_t bytes, oldest_age_ns, blocked_ns, waiting_ns;
     char name[256];
 };
 
@@ -74,7 +68,7 @@ int dshm_fd(const struct dshm *h);
 int dshm_member(const struct dshm *h);
 int dshm_is_owner(const struct dshm *h);
 int dshm_last_errno(void);
-void dshm_stop_at(struct dshm *h, int where);
+void dshm_fault_at(struct dshm *h, int where, int how, uint32_t skip);
 
 int64_t dshm_alloc(struct dshm *h, uint64_t size, int64_t wait_ns);
 int dshm_block_info(struct dshm *h, int64_t key, uint64_t *address, uint64_t *size);
@@ -82,10 +76,12 @@ int dshm_retain(struct dshm *h, int64_t key);
 int dshm_release(struct dshm *h, int64_t key);
 int64_t dshm_trim(struct dshm *h);
 
-int dshm_queue_create(struct dshm *h, const char *name, uint32_t depth, int overflow);
+int dshm_queue_create(struct dshm *h, const char *name, uint32_t depth, int overflow, uint64_t max_age_ns,
+                      uint64_t start);
 int dshm_queue_find(struct dshm *h, const char *name);
 int dshm_put(struct dshm *h, uint32_t queue, int64_t key, int64_t wait_ns);
 int64_t dshm_get(struct dshm *h, uint32_t queue, int64_t wait_ns);
+int64_t dshm_take_dropped(struct dshm *h, uint32_t queue);
 int64_t dshm_level(struct dshm *h, uint32_t queue);
 int dshm_queue_close(struct dshm *h, uint32_t queue);
 
@@ -95,10 +91,16 @@ int dshm_bell_ring(struct dshm *h, uint32_t bell);
 int dshm_bell_wait(struct dshm *h, uint32_t bell, const uint32_t *readable, uint32_t n_readable,
                    const uint32_t *writable, uint32_t n_writable, int64_t wait_ns);
 
+int dshm_board(struct dshm *h, const char *name, uint32_t words, uint64_t *address);
+void dshm_unpin(struct dshm *h);
+
 int dshm_totals(struct dshm *h, struct dshm_totals *out);
 int dshm_member_use(struct dshm *h, uint32_t member, struct dshm_use *out);
 int dshm_queue_info(struct dshm *h, uint32_t queue, struct dshm_queue_info *out);
 
 int dshm_reclaim_find(struct dshm *h, uint32_t pid);
 int dshm_reclaim_next(struct dshm *h, uint32_t member, struct dshm_lost *lost);
+
+const void *dshm_native_table(struct dshm *h);
+const void *dshm_calls(void);
 #endif

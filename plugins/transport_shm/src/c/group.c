@@ -23,11 +23,22 @@ int dshm_last_errno(void) { return dshm_errno; }
 int dshm_fd(const struct dshm *h) { return h->fd; }
 int dshm_member(const struct dshm *h) { return (int)h->member; }
 int dshm_is_owner(const struct dshm *h) { return h->owner; }
-void dshm_stop_at(struct dshm *h, int where) { atomic_store(&h->stop_at, where); }
-void dshm_stop(struct dshm *h, int where) {
-    (void)h;
+
+/* For tests: stop or kill this process when it gets to a place (fault.h) for the time after `skip` times. */
+void dshm_fault_at(struct dshm *h, int where, int how, uint32_t skip) {
+    atomic_store(&h->fault_skip, skip);
+    atomic_store(&h->fault_how, how);
+    atomic_store(&h->fault, where);
+}
+
+void dshm_fault(struct dshm *h, int where) {
     (void)where;
-    kill(getpid(), SIGSTOP);
+    if (atomic_load(&h->fault_skip)) {
+        atomic_fetch_sub(&h->fault_skip, 1);
+        return;
+    }
+    atomic_store(&h->fault, DSHM_STOP_NONE);
+    kill(getpid(), atomic_load(&h->fault_how) == DSHM_FAULT_KILL ? SIGKILL : SIGSTOP);
 }
 
 static int fail(void) {
@@ -73,6 +84,7 @@ static void unmap(struct dshm *h) {
     h->fd = -1;
     free((void *)h->seen);
     h->seen = NULL;
+    magazine_free(h);
 }
 
 void dshm_leave(struct dshm *h) {
@@ -105,7 +117,12 @@ static void plan(struct header *hd) {
     hd->bells_at = place(&at, sizeof(struct bell) * hd->n_bells, LINE);
     hd->queues_at = place(&at, sizeof(struct queue) * hd->max_queues, LINE);
     hd->masks_at = place(&at, 16ull * hd->mask_words * (hd->max_queues + 1), LINE);
-    hd->slots_at = place(&at, 4ull * SLOT_POOL, LINE);
+    hd->slots_at = place(&at, sizeof(struct slot) * SLOT_POOL, LINE);
+    hd->mark_words = ((hd->max_blocks + 63) / 64 + (hd->max_blocks + 4095) / 4096 + 7) & ~7u;
+    hd->marks_at = place(&at, 8ull * hd->mark_words * hd->max_members, LINE);
+    hd->max_boards = hd->max_queues + BOARDS_MORE;
+    hd->boards_at = place(&at, sizeof(struct board) * hd->max_boards, LINE);
+    hd->words_at = place(&at, 8ull * BOARD_POOL, page);
     hd->blocks_at = place(&at, sizeof(struct block) * hd->max_blocks, LINE);
     hd->holds_at = place(&at, sizeof(struct hold) * hd->max_blocks * hd->max_members, LINE);
     hd->backed_at = place(&at, pages / 8 + 8, page);
@@ -122,8 +139,11 @@ static int view(struct dshm *h) {
     h->chunks = (struct chunk *)(void *)(h->base + hd->chunks_at);
     h->backed = (_Atomic uint64_t *)(void *)(h->base + hd->backed_at);
     h->queues = (struct queue *)(void *)(h->base + hd->queues_at);
-    h->slots = (uint32_t *)(void *)(h->base + hd->slots_at);
-    h->masks = (uint64_t *)(void *)(h->base + hd->masks_at);
+    h->slots = (struct slot *)(void *)(h->base + hd->slots_at);
+    h->masks = (_Atomic uint64_t *)(void *)(h->base + hd->masks_at);
+    h->marks = (_Atomic uint64_t *)(void *)(h->base + hd->marks_at);
+    h->boards = (struct board *)(void *)(h->base + hd->boards_at);
+    h->words = (uint64_t *)(void *)(h->base + hd->words_at);
     h->bells = (struct bell *)(void *)(h->base + hd->bells_at);
     h->data = h->base + hd->data_at;
     h->gran_shift = hd->gran_shift;
@@ -147,17 +167,8 @@ static struct dshm *handle_new(void) {
     h->member = NIL;
     atomic_store(&h->refs, 1);
     h->fork_gen = atomic_load(&dshm_fork_gen);
+    pthread_mutex_init(&h->own, NULL);
     return h;
-}
-
-static int init_lock(pthread_mutex_t *lock) {
-    pthread_mutexattr_t a;
-    pthread_mutexattr_init(&a);
-    pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST);
-    errno = pthread_mutex_init(lock, &a);
-    pthread_mutexattr_destroy(&a);
-    return errno ? fail() : DSHM_OK;
 }
 
 /* Take a member slot. Those of dead processes are left for `reclaim`, which tells what they held. */
@@ -165,7 +176,7 @@ static int join(struct dshm *h, const char *label) {
     int rc = dshm_lock(h), dead;
     if (rc) return rc;
     uint32_t m = 0;
-    while (m < h->hd->max_members && h->members[m].state != MEMBER_FREE) m++;
+    while (m < h->hd->max_members && get32(&h->members[m].state) != MEMBER_FREE) m++;
     if (m == h->hd->max_members) rc = DSHM_E_TABLE;
     else {
         struct member *me = h->members + m;
@@ -174,9 +185,10 @@ static int join(struct dshm *h, const char *label) {
         memset(me->label, 0, sizeof me->label);
         strncpy(me->label, label, sizeof me->label - 1);
         h->member = m;
+        h->me = me;
         h->mine = hold_of(h, m, 0);
         STEP();
-        me->state = MEMBER_LIVE;
+        put32(&me->state, MEMBER_LIVE);
     }
     dshm_unlock(h);
     return rc;
@@ -190,7 +202,7 @@ static int build(struct dshm *h, const struct header *want) {
     if (rc) return rc;
     memcpy(h->base, want, sizeof *want);
     rc = view(h);
-    if (!rc) rc = init_lock(&h->hd->lock);
+    if (!rc) rc = lock_init(&h->hd->lock);
     if (rc) return rc;
     struct header *hd = h->hd;
     hd->block_free = hd->bell_free = NIL;
@@ -199,7 +211,7 @@ static int build(struct dshm *h, const struct header *want) {
         h->blocks[b].next = hd->block_free;
         hd->block_free = b;
     }
-    masks_repair(h);
+    bells_rebuild(h);
     h->chunks[0].next = NIL;
     hd->cold[hd->max_order] = 0;
     h->owner = 1;
@@ -221,7 +233,7 @@ int dshm_create(uint64_t memory_limit, uint32_t max_blocks, uint32_t max_members
     want.max_members = max_members;
     want.max_queues = max_queues;
     want.spin_ns = spin_us * 1000ull;
-    if (!max_blocks || max_blocks > KEY_MASK || !max_members || !max_queues || !memory_limit ||
+    if (!max_blocks || max_blocks > KEY_MASK || !max_members || max_members > MEMBERS_MOST || !max_queues || !memory_limit ||
         memory_limit > 1ull << 46)
         return DSHM_E_TOO_BIG;
     plan(&want);
@@ -269,13 +281,13 @@ void dshm_close(struct dshm *h) {
     if (is_forked(h) || atomic_load(&h->closed)) return;
     if (h->base && h->member != NIL) {
         if (h->owner)
-            for (uint32_t q = 0; q < h->hd->n_queues; q++) dshm_queue_close(h, q);
+            for (uint32_t q = 0; q < get32(&h->hd->n_queues); q++) dshm_queue_close(h, q);
     }
     if (atomic_exchange(&h->closed, 1)) return;
     if (h->base && h->member != NIL) {
-        h->members[h->member].state = MEMBER_LEAVING;
+        put32(&h->me->state, MEMBER_LEAVING);
         for (uint32_t b = 0; b < h->hd->n_bells; b++)
-            if (h->bells[b].owner == h->member + 1) {
+            if (get32(&h->bells[b].owner) == h->member + 1) {
                 struct wakes w = {1, {b}};
                 bells_wake(h, &w);
             }

@@ -1,69 +1,58 @@
-/* The lock of a group, and the repair when a process died holding it. */
+/* Locks that survive their holders: one for what is rare in a group, one for each end of each queue. */
 #include <errno.h>
+#include <time.h>
 
 #include "layout.h"
 
-enum { SPINS = 200 };
+enum { SPINS = 200, GROUP_PATIENCE = 10 };
 
-static void finish_intent(struct dshm *h) {
-    struct intent *in = &h->hd->intent;
-    if (in->op == INTENT_PUT || in->op == INTENT_GET) {
-        struct queue *q = h->queues + in->queue;
-        struct hold *hold = hold_of(h, in->member, in->block);
-        int put = in->op == INTENT_PUT;
-        int moved = get64(put ? &q->tail : &q->head) != in->pos_before;
-        hold->count = in->count_before + (moved ? (put ? -1u : 1u) : 0u);
-        if (moved && !put) hold->from = (hold->from & RETAINED) | (in->queue + 1);
-        if (!hold->count) hold->from = 0;
-    }
-    in->op = INTENT_NONE;
+int lock_init(pthread_mutex_t *lock) {
+    pthread_mutexattr_t a;
+    pthread_mutexattr_init(&a);
+    pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST);
+    errno = pthread_mutex_init(lock, &a);
+    pthread_mutexattr_destroy(&a);
+    if (!errno) return DSHM_OK;
+    dshm_errno = errno;
+    return DSHM_E_SYSTEM;
 }
 
-static void count_refs(struct dshm *h) {
-    struct header *hd = h->hd;
-    for (uint32_t b = 0; b < hd->max_blocks; b++) h->blocks[b].refs = 0;
-    for (uint32_t m = 0; m < hd->max_members; m++) {
-        if (h->members[m].state == MEMBER_FREE) continue;
-        for (uint32_t b = 0; b < hd->max_blocks; b++) h->blocks[b].refs += hold_of(h, m, b)->count;
-    }
-    for (uint32_t i = 0; i < hd->n_queues; i++) {
-        struct queue *q = h->queues + i;
-        for (uint64_t at = get64(&q->head); at != get64(&q->tail); at++) h->blocks[*slot_of(h, q, at)].refs++;
-    }
-}
-
-static void repair(struct dshm *h) {
-    struct header *hd = h->hd;
-    finish_intent(h);
-    count_refs(h);
-    hd->block_free = NIL;
-    hd->n_used = hd->in_use = 0;
-    for (uint32_t b = hd->max_blocks; b-- > 0;) {
-        struct block *blk = h->blocks + b;
-        blk->used = blk->refs != 0;
-        if (blk->used) {
-            hd->n_used++;
-            hd->in_use += granules(h, blk->size) << h->gran_shift;
-        } else {
-            blk->next = hd->block_free;
-            hd->block_free = b;
-        }
-    }
-    buddy_rebuild(h);
-    hd->backed = backed_count(h, 0, hd->high) << h->gran_shift;
-    masks_repair(h);
-    hd->repairs++;
-}
-
-int dshm_lock(struct dshm *h) {
-    pthread_mutex_t *lock = &h->hd->lock;
+/* 0, EOWNERDEAD, ETIMEDOUT, or what else went wrong; EBUSY at once where `until` is 0. */
+static int lock_until(pthread_mutex_t *lock, int64_t until) {
     int rc = EBUSY;
     for (int i = 0; i < SPINS && rc == EBUSY; i++) {
         rc = pthread_mutex_trylock(lock);
         if (rc == EBUSY) cpu_relax();
     }
-    if (rc == EBUSY) rc = pthread_mutex_lock(lock);
+    if (rc != EBUSY || !until) return rc;
+#if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 30)
+    struct timespec t = {until / 1000000000, until % 1000000000};
+    return pthread_mutex_clocklock(lock, CLOCK_MONOTONIC, &t);
+#else
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    int64_t end = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec + until - now_ns();
+    t = (struct timespec){end / 1000000000, end % 1000000000};
+    return pthread_mutex_timedlock(lock, &t);
+#endif
+}
+
+/* Compute again what can be: free descriptors, free chunks, free bells. All of it follows from the words of blocks. */
+static void repair(struct dshm *h) {
+    descriptors_rebuild(h);
+    buddy_rebuild(h);
+    atomic_store(&h->hd->backed, backed_count(h, 0, h->hd->high) << h->gran_shift);
+    bells_rebuild(h);
+    atomic_fetch_add(&h->hd->repairs, 1);
+}
+
+int dshm_lock(struct dshm *h) {
+    pthread_mutex_t *lock = &h->hd->lock;
+    int rc = pthread_mutex_trylock(lock);
+    if (rc == EBUSY) rc = lock_until(lock, now_ns() + GROUP_PATIENCE * 1000000000ll);
     if (__builtin_expect(rc == 0, 1)) return DSHM_OK;
+    if (rc == ETIMEDOUT) return DSHM_E_STUCK;
     if (rc != EOWNERDEAD) return DSHM_E_BROKEN;
     repair(h);
     pthread_mutex_consistent(lock);
@@ -72,3 +61,20 @@ int dshm_lock(struct dshm *h) {
 }
 
 void dshm_unlock(struct dshm *h) { pthread_mutex_unlock(&h->hd->lock); }
+
+/* Lock one end of a queue, and finish what a dead process had begun there; BUSY where `until` is 0, else TIMEOUT. */
+int end_lock(struct dshm *h, struct queue *q, struct end *e, int64_t until) {
+    int rc = lock_until(&e->lock, until);
+    if (__builtin_expect(rc == 0, 1)) return DSHM_OK;
+    if (rc == EBUSY) return DSHM_E_BUSY;
+    if (rc == ETIMEDOUT) return DSHM_E_TIMEOUT;
+    if (rc != EOWNERDEAD) return DSHM_E_BROKEN;
+    move_finish(h, q, e);
+    pthread_mutex_consistent(&e->lock);
+    atomic_fetch_add(&h->hd->repairs, 1);
+    /* The dead may have sent or taken something and told nobody. */
+    uint32_t queue = (uint32_t)(q - h->queues);
+    mask_wake(h, readers_of(h, queue), &q->readers, 1);
+    mask_wake(h, writers_of(h, queue), &q->writers, 1);
+    return DSHM_OK;
+}

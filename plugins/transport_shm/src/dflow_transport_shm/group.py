@@ -5,27 +5,31 @@ from __future__ import annotations
 import difflib
 import os
 import struct
+from typing import NoReturn
+
+import numpy as np
 
 from dflow_core.errors import PoolExhaustedError, UsageError
-from dflow_core.message import HEAD_SIZE, Block
+from dflow_core.message import HEAD_SIZE, Block, copy_like
+from dflow_core.spi.native_table import NATIVE_ABI, NativeTable
 from dflow_core.spi.transport import GroupHandle, GroupStats, Holder, LostMessage, MemoryGroup, Overflow, QueueStats
+from dflow_core.types import Array
 from dflow_transport_shm import bindings as native
-from dflow_transport_shm.bindings import alloc
-from dflow_transport_shm.block import Membership, ShmBlock, new_block
+from dflow_transport_shm._fast import GroupBase, board_array
+from dflow_transport_shm.block import Member, ShmBlock
 from dflow_transport_shm.queue import ShmDoorbell, ShmQueue
-from dflow_transport_shm.waiting import SLICE, Deadline, first_slice
 
 SCHEME = "shm"
 TOKEN = struct.Struct("<Q")
 
-_OVERFLOW = {Overflow.BLOCK: 0, Overflow.DROP_OLDEST: 1, Overflow.DROP_NEWEST: 2}
+_OVERFLOW = {how: number for number, how in enumerate(Overflow)}
 _SIZES = struct.Struct("<QI")
 _SIZES_AT = 64
 _NAMED = 6
 
 
-class ShmGroup(MemoryGroup):
-    """One member of a group.
+class ShmGroup(GroupBase, MemoryGroup):
+    """One member of a group; `alloc`, `owns`, `peek` and `alloc_like` are the extension module's.
 
     Args:
         handle: The member, as the bindings know it.
@@ -33,35 +37,22 @@ class ShmGroup(MemoryGroup):
     """
 
     def __init__(self, handle: native.Handle, group: int) -> None:
+        self._member = Member(native.address_of(handle), handle)
+        super().__init__(self._member)
         self._handle = handle
         self._group = group
-        self._member = Membership(handle)
         self._queues: dict[str, ShmQueue] = {}
 
-    def alloc(self, size: int, timeout: float | None = 0.0) -> ShmBlock:
-        try:
-            key = alloc(self._handle, size, 0 if timeout == 0 else SLICE if timeout is None else first_slice(timeout))
-        except OverflowError:
-            raise UsageError(f"a block cannot have {size} bytes") from None
-        if key < 0:
-            key = self._alloc_again(size, timeout, key)
-        block = new_block(ShmBlock)
-        block.member = self._member
-        block.key = key
-        return block
+    def _alloc_failed(self, code: int, size: int, timeout: float | None) -> NoReturn:
+        if code in (native.E_TIMEOUT, native.E_TOO_BIG, native.E_SYSTEM):
+            raise self._exhausted(size, timeout, code)
+        native.fail(code)
 
-    def owns(self, block: Block) -> bool:
-        return type(block) is ShmBlock and block.member is self._member
+    def _bad_size(self, size: int) -> NoReturn:
+        raise UsageError(f"a block cannot have {size} bytes")
 
-    def _alloc_again(self, size: int, timeout: float | None, key: int) -> int:
-        deadline = Deadline(timeout)
-        while key == native.E_TIMEOUT and (wait_ns := deadline.next_slice()):
-            key = alloc(self._handle, size, wait_ns)
-        if key >= 0:
-            return key
-        if key in (native.E_TIMEOUT, native.E_TOO_BIG, native.E_SYSTEM):
-            raise self._exhausted(size, timeout, key)
-        native.fail(key)
+    def _copy_like(self, head: Block, array: Array, timeout: float | None) -> Block:
+        return copy_like(head, array, lambda size: self.alloc(size, timeout))
 
     def _exhausted(self, size: int, timeout: float | None, code: int) -> PoolExhaustedError:
         reason = f": {native.last_error()}" if code == native.E_SYSTEM else ""
@@ -88,7 +79,8 @@ class ShmGroup(MemoryGroup):
     ) -> ShmQueue:
         if not native.is_owner(self._handle):
             raise UsageError(f"queue {name!r} can be made only by the owner of the memory group")
-        return self._queue_object(native.queue_create(self._handle, name, depth, _OVERFLOW[overflow]), name)
+        number = native.queue_create(self._handle, name, depth, _OVERFLOW[overflow], max_age)
+        return self._queue_object(number, name)
 
     def queue(self, name: str) -> ShmQueue:
         number = native.queue_find(self._handle, name)
@@ -105,8 +97,23 @@ class ShmGroup(MemoryGroup):
         known = self._queues.get(name)
         if known is None:
             depth = native.queue_info(self._handle, number).depth
-            known = self._queues.setdefault(name, ShmQueue(self._member, number, name, depth))
+            known = self._queues.setdefault(name, ShmQueue(self._member, self._handle, number, name, depth))
         return known
+
+    def board(self, name: str, words: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+        return board_array(self._member, native.board(self._handle, name, words), words)
+
+    def native_table(self) -> NativeTable:
+        """The group as native code sees it.
+
+        Queue numbers are `ShmQueue.number`; `ShmBlock.hand_over` turns a block object into a key, `adopt` a key into
+        a block object.
+        """
+        return NativeTable(native.native_table(self._handle), NATIVE_ABI, self._member)
+
+    def adopt(self, key: int) -> ShmBlock:
+        """The block object for a key that native code hands over with its reference."""
+        return self._member.adopt(key)
 
     def doorbell(self) -> ShmDoorbell:
         return ShmDoorbell(self._handle)
@@ -124,8 +131,7 @@ class ShmGroup(MemoryGroup):
             while (found := native.reclaim_next(self._handle, member, cursor)) is not None:
                 cursor = found.cursor
                 name = native.queue_info(self._handle, found.queue).name if found.queue >= 0 else ""
-                block = new_block(ShmBlock)
-                block.member, block.key = self._member, found.key
+                block = self._member.adopt(found.key)
                 lost.append(_lost_message(block, name))
                 block.release()
         return lost
@@ -143,7 +149,7 @@ class ShmGroup(MemoryGroup):
             bytes_backed=total.bytes_backed,
             memory_limit=total.memory_limit,
             holders=tuple(holders),
-            queues=tuple(QueueStats(q.name, q.depth, q.level, q.sent, q.delivered, q.dropped) for q in queues),
+            queues=tuple(_queue_stats(q) for q in queues),
         )
 
     def trim(self) -> int:
@@ -152,12 +158,23 @@ class ShmGroup(MemoryGroup):
     def close(self) -> None:
         native.close(self._handle)
 
-    def stop_at(self, where: native.StopAt) -> None:
-        """For tests of crashes: stop this process (SIGSTOP) the next time it gets to that place inside the lock."""
-        native.stop_at(self._handle, where)
+    def stop_at(self, where: native.StopAt, kill: bool = False, skip: int = 0) -> None:
+        """For tests of crashes: stop (SIGSTOP) or kill this process when it gets to that place between two steps.
+
+        Args:
+            where: The place.
+            kill: Kill it instead.
+            skip: How often it passes the place before.
+        """
+        native.stop_at(self._handle, where, kill, skip)
 
     def __repr__(self) -> str:
         return f"<ShmGroup {self._group:016x} member {self.member_id()} of process {os.getpid()}>"
+
+
+def _queue_stats(q: native.QueueInfo) -> QueueStats:
+    counts = (q.sent, q.delivered, q.dropped, q.failed)
+    return QueueStats(q.name, q.depth, q.level, *counts, q.oldest_age, q.blocked, q.waiting)
 
 
 def _lost_message(block: ShmBlock, queue: str) -> LostMessage:

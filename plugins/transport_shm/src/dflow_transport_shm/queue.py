@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 from dflow_core.errors import ClosedError, QueueFullError, UsageError
 from dflow_core.message import Block
 from dflow_core.spi.transport import Doorbell, Queue
+from dflow_transport_shm._fast import QueueBase
 from dflow_transport_shm.bindings import (
+    E_BADREF,
     E_CLOSED,
     E_TIMEOUT,
     Handle,
@@ -16,83 +19,54 @@ from dflow_transport_shm.bindings import (
     bell_take,
     bell_wait,
     fail,
-    get,
     id_array,
-    level,
-    put,
     queue_close,
 )
-from dflow_transport_shm.block import Membership, ShmBlock, new_block
-from dflow_transport_shm.waiting import SLICE, Deadline, first_slice
+from dflow_transport_shm.block import Member
+from dflow_transport_shm.waiting import Deadline, first_slice
 
 
-class ShmQueue(Queue):
-    """One queue as seen from one member.
+class ShmQueue(QueueBase, Queue):
+    """One queue as seen from one member; `put`, `get`, `level` and `take_dropped` are the extension module's.
 
     Args:
-        member: The member.
+        member: The member, as the extension module knows it.
+        handle: The same, as the bindings do.
         number: Number of the queue in the group.
         name: Its name.
         depth: Most blocks in it.
     """
 
-    def __init__(self, member: Membership, number: int, name: str, depth: int) -> None:
-        self._member = member
-        self._handle = member.handle
-        self.number = number
+    def __init__(self, member: Member, handle: Handle, number: int, name: str, depth: int) -> None:
+        super().__init__(member, number)
+        self._handle = handle
         self.name = name
         self.depth = depth
-
-    def put(self, block: Block, timeout: float | None = None) -> None:
-        # Subclasses are none of ours either: the check is one comparison, as it is made for every message.
-        if type(block) is not ShmBlock or block.member is not self._member:
-            raise UsageError(
-                f"queue {self.name!r} takes blocks of this member of its own group, not {block!r}",
-                hint="allocate the block from the group the queue was taken from",
-            )
-        code = put(self._handle, self.number, block.key, SLICE if timeout is None else first_slice(timeout))
-        if code < 0:
-            self._put_again(block, timeout, code)
-        block.key = -1
-
-    def _put_again(self, block: ShmBlock, timeout: float | None, code: int) -> None:
-        deadline = Deadline(timeout)
-        while code == E_TIMEOUT and (wait_ns := deadline.next_slice()):
-            code = put(self._handle, self.number, block.key, wait_ns)
-        if code == E_TIMEOUT:
-            raise QueueFullError(f"queue {self.name!r} of {self.depth} stayed full for {timeout or 0:g} s")
-        if code < 0:
-            self._fail(code)
-
-    def get(self, timeout: float | None = None) -> ShmBlock | None:
-        key = get(self._handle, self.number, SLICE if timeout is None else first_slice(timeout))
-        if key < 0:
-            key = self._get_again(timeout, key)
-            if key < 0:
-                return None
-        block = new_block(ShmBlock)
-        block.member = self._member
-        block.key = key
-        return block
-
-    def _get_again(self, timeout: float | None, key: int) -> int:
-        deadline = Deadline(timeout)
-        while key == E_TIMEOUT and (wait_ns := deadline.next_slice()):
-            key = get(self._handle, self.number, wait_ns)
-        if key < 0 and key != E_TIMEOUT:
-            self._fail(key)
-        return key
-
-    def level(self) -> int:
-        return level(self._handle, self.number)
 
     def close(self) -> None:
         queue_close(self._handle, self.number)
 
-    def _fail(self, code: int) -> None:
+    def is_of(self, handle: Handle) -> bool:
+        """Whether this is a queue as that member sees it."""
+        return self._handle is handle
+
+    def _failed(self, code: int, timeout: float | None) -> NoReturn:
+        if code == E_TIMEOUT:
+            raise QueueFullError(f"queue {self.name!r} of {self.depth} stayed full for {timeout or 0:g} s")
         if code == E_CLOSED:
             raise ClosedError(f"queue {self.name!r} was closed")
+        if code == E_BADREF:
+            raise UsageError(
+                f"queue {self.name!r} cannot send the block: it was sent or released already",
+                hint="keep a reference with retain() before sending",
+            )
         fail(code)
+
+    def _foreign(self, block: Block) -> NoReturn:
+        raise UsageError(
+            f"queue {self.name!r} takes blocks of this member of its own group, not {block!r}",
+            hint="allocate the block from the group the queue was taken from",
+        )
 
     def __repr__(self) -> str:
         return f"<ShmQueue {self.name!r} depth {self.depth}>"
@@ -135,7 +109,7 @@ class ShmDoorbell(Doorbell):
 def _numbers(handle: Handle, queues: Sequence[Queue]) -> list[int]:
     numbers = []
     for queue in queues:
-        if not isinstance(queue, ShmQueue) or queue._handle is not handle:
+        if not isinstance(queue, ShmQueue) or not queue.is_of(handle):
             raise UsageError(f"a doorbell waits for queues of its own memory group, not {queue!r}")
         numbers.append(queue.number)
     return numbers

@@ -123,9 +123,9 @@ int main(int argc, char **argv) {
     CHECK(argc == 3);
     rounds = atoi(argv[2]);
     CHECK(dshm_create(1 << 20, 48, 16, 4, 5, ID, &h) == DSHM_OK);
-    CHECK(dshm_queue_create(h, "a", 1, DSHM_BLOCK) == 0);
-    CHECK(dshm_queue_create(h, "b", 3, DSHM_BLOCK) == 1);
-    CHECK(dshm_queue_create(h, "b", 3, DSHM_BLOCK) == DSHM_E_EXISTS);
+    CHECK(dshm_queue_create(h, "a", 1, DSHM_BLOCK, 0, 0) == 0);
+    CHECK(dshm_queue_create(h, "b", 3, DSHM_BLOCK, 0, 0) == 1);
+    CHECK(dshm_queue_create(h, "b", 3, DSHM_BLOCK, 0, 0) == DSHM_E_EXISTS);
     if (strcmp(argv[1], "threads") == 0) in_threads(h);
     else in_processes(h);
     CHECK(dshm_totals(h, &totals) == DSHM_OK);

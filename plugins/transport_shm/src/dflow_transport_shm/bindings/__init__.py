@@ -1,23 +1,24 @@
 """Middle floor: the C functions with their return codes turned into dflow's errors.
 
-Only this package imports the compiled module. The functions of the message path (`alloc`, `get`, `put`, `release`,
-`retain`) are handed out bare, since a wrapper would cost as much as they do; callers pass negative results to
-`fail`.
+Only this package imports the module cffi makes. The message path does not come through here: the extension module
+`_fast` calls the same functions by way of `calls`.
 """
 
 from dflow_transport_shm.bindings.native import (
+    END,
+    E_BADREF,
     E_CLOSED,
     E_MISSING,
     E_SYSTEM,
     E_TIMEOUT,
     E_TOO_BIG,
-    END,
     Handle,
     Lost,
     QueueInfo,
     StopAt,
     Totals,
     Use,
+    address_of,
     alloc,
     attach,
     bell_drop,
@@ -25,6 +26,8 @@ from dflow_transport_shm.bindings.native import (
     bell_take,
     bell_wait,
     block_info,
+    board,
+    calls,
     close,
     create,
     fail,
@@ -33,9 +36,9 @@ from dflow_transport_shm.bindings.native import (
     id_array,
     is_owner,
     last_error,
-    level,
     member_of,
     member_use,
+    native_table,
     put,
     queue_close,
     queue_create,
@@ -52,6 +55,7 @@ from dflow_transport_shm.bindings.native import (
 
 __all__ = [
     "END",
+    "E_BADREF",
     "E_CLOSED",
     "E_MISSING",
     "E_SYSTEM",
@@ -63,6 +67,7 @@ __all__ = [
     "StopAt",
     "Totals",
     "Use",
+    "address_of",
     "alloc",
     "attach",
     "bell_drop",
@@ -70,6 +75,8 @@ __all__ = [
     "bell_take",
     "bell_wait",
     "block_info",
+    "board",
+    "calls",
     "close",
     "create",
     "fail",
@@ -78,9 +85,9 @@ __all__ = [
     "id_array",
     "is_owner",
     "last_error",
-    "level",
     "member_of",
     "member_use",
+    "native_table",
     "put",
     "queue_close",
     "queue_create",

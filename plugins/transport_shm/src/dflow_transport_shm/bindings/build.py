@@ -1,4 +1,4 @@
-"""Builds the compiled module: the declarations are those of `dshm.h`, the code is that of the C files beside it."""
+"""Builds the compiled module: the declarations are those of `fault.h` and `dshm.h`, the code is that beside them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from cffi import FFI
 
 # setuptools wants paths relative to the folder of setup.py, which is where it runs this file.
 _C = Path("src/c")
-_FILES = ("bell", "block", "buddy", "group", "lock", "queue", "reclaim")
 
 
 def _declarations() -> str:
-    text = (_C / "dshm.h").read_text(encoding="utf-8")
+    text = "".join((_C / name).read_text(encoding="utf-8") for name in ("fault.h", "dshm.h"))
     return re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
 
 
@@ -21,9 +20,9 @@ ffi = FFI()
 ffi.cdef(_declarations())
 ffi.set_source(
     "dflow_transport_shm._native",
-    '#include "dshm.h"',
-    sources=[str(_C / f"{name}.c") for name in _FILES],
-    depends=[str(path) for path in sorted(_C.glob("*.h"))],
+    '#include "fault.h"\n#include "dshm.h"',
+    sources=[str(path) for path in sorted(_C.glob("*.c"))],
+    depends=[str(path) for path in sorted(_C.rglob("*.h"))],
     include_dirs=[str(_C)],
     define_macros=[("_GNU_SOURCE", None)],
     extra_compile_args=["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"],

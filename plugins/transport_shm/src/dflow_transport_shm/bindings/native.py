@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NewType, NoReturn
 
-from dflow_core.errors import ClosedError, DeployError, PeerGoneError, UsageError
+from dflow_core.errors import ClosedError, DeployError, PeerGoneError, UsageError, WaitTimeoutError
 from dflow_transport_shm._native import ffi, lib
 
 Handle = NewType("Handle", object)
@@ -18,12 +18,13 @@ E_CLOSED: int = lib.DSHM_E_CLOSED
 E_SYSTEM: int = lib.DSHM_E_SYSTEM
 E_TOO_BIG: int = lib.DSHM_E_TOO_BIG
 E_MISSING: int = lib.DSHM_E_MISSING
+E_BADREF: int = lib.DSHM_E_BADREF
 END: int = lib.DSHM_E_END
 
 _U64 = 2**64 - 1
 _U32 = 2**32 - 1
 
-# Bare: (handle, size, wait_ns) -> key; (handle, queue, key, wait_ns) -> code; (handle, queue, wait_ns) -> key; ...
+# Bare, for tests: (handle, size, wait_ns) -> key; (handle, queue, key, wait_ns) -> code; (handle, queue, wait_ns) -> key.
 alloc: Callable[[Handle, int, int], int] = lib.dshm_alloc
 put: Callable[[Handle, int, int, int], int] = lib.dshm_put
 get: Callable[[Handle, int, int], int] = lib.dshm_get
@@ -33,15 +34,13 @@ bell_wait: Callable[[Handle, int, IdArray, int, IdArray, int, int], int] = lib.d
 
 
 class StopAt(enum.IntEnum):
-    """Places inside critical sections where a test can stop this process."""
+    """Places between two steps that have to look like one, where a test can stop or kill this process: `fault.h`."""
 
-    NONE = lib.DSHM_STOP_NONE
-    ALLOC_TAKEN = lib.DSHM_STOP_ALLOC_TAKEN
-    ALLOC_HELD = lib.DSHM_STOP_ALLOC_HELD
-    PUT_SLOT = lib.DSHM_STOP_PUT_SLOT
-    PUT_TAIL = lib.DSHM_STOP_PUT_TAIL
-    GET_HEAD = lib.DSHM_STOP_GET_HEAD
-    FREE = lib.DSHM_STOP_FREE
+    _ignore_ = ("_name",)
+
+    for _name in ffi.typeof("enum dshm_stop").relements:
+        if _name != "DSHM_STOP_COUNT":
+            vars()[_name.removeprefix("DSHM_STOP_")] = ffi.typeof("enum dshm_stop").relements[_name]
 
 
 class Totals(NamedTuple):
@@ -76,7 +75,11 @@ class QueueInfo(NamedTuple):
     sent: int
     delivered: int
     dropped: int
+    failed: int
     bytes: int
+    oldest_age: float
+    blocked: float
+    waiting: float
 
 
 class Lost(NamedTuple):
@@ -87,7 +90,9 @@ class Lost(NamedTuple):
     cursor: int
 
 
-_MESSAGES: dict[int, tuple[type[ClosedError] | type[UsageError] | type[PeerGoneError], str, str | None]] = {
+_Kind = type[ClosedError] | type[UsageError] | type[PeerGoneError] | type[WaitTimeoutError]
+
+_MESSAGES: dict[int, tuple[_Kind, str, str | None]] = {
     lib.DSHM_E_CLOSED: (ClosedError, "the queue was closed", None),
     lib.DSHM_E_GROUP_CLOSED: (ClosedError, "this process has left the memory group", None),
     lib.DSHM_E_FORKED: (
@@ -107,6 +112,11 @@ _MESSAGES: dict[int, tuple[type[ClosedError] | type[UsageError] | type[PeerGoneE
     lib.DSHM_E_TOO_BIG: (UsageError, "the size does not fit into the memory group", None),
     lib.DSHM_E_ALIVE: (UsageError, "the process is still alive", None),
     lib.DSHM_E_BROKEN: (PeerGoneError, "the lock of the memory group cannot be recovered", None),
+    lib.DSHM_E_STUCK: (
+        WaitTimeoutError,
+        "the lock of the memory group was not free for seconds",
+        "a process of the group is stopped (SIGSTOP, a debugger) while it holds the lock; let it go on, or end it",
+    ),
 }
 
 
@@ -143,8 +153,9 @@ def create(memory_limit: int, max_blocks: int, max_members: int, max_queues: int
     """
     values = {"max_blocks": max_blocks, "max_members": max_members, "max_queues": max_queues}
     for name, value in values.items():
-        if not 0 < value < 2**24:
-            raise UsageError(f"{name} is {value}, it must be between 1 and {2**24 - 1}")
+        most = 1024 if name == "max_members" else 2**24 - 1
+        if not 0 < value <= most:
+            raise UsageError(f"{name} is {value}, it must be between 1 and {most}")
     if not 0 < memory_limit <= 2**46 or not 0 <= spin_us <= 1_000_000:
         raise UsageError(f"memory_limit {memory_limit} or spin_us {spin_us} is out of range")
     out = ffi.new("struct dshm **")
@@ -181,9 +192,9 @@ def is_owner(handle: Handle) -> bool:
     return bool(lib.dshm_is_owner(handle))
 
 
-def stop_at(handle: Handle, where: StopAt) -> None:
-    """For tests: stop this process (SIGSTOP) the next time it gets to that place."""
-    lib.dshm_stop_at(handle, int(where))
+def stop_at(handle: Handle, where: StopAt, kill: bool = False, skip: int = 0) -> None:
+    """For tests: stop (SIGSTOP) or kill this process when it gets to that place for the time after `skip` times."""
+    lib.dshm_fault_at(handle, int(where), lib.DSHM_FAULT_KILL if kill else lib.DSHM_FAULT_STOP, skip)
 
 
 def block_info(handle: Handle, key: int) -> tuple[int, int]:
@@ -198,18 +209,25 @@ def trim(handle: Handle) -> int:
     return _checked(lib.dshm_trim(handle))
 
 
-def queue_create(handle: Handle, name: str, depth: int, overflow: int) -> int:
-    """Make a queue; returns its number.
-
-    Raises:
-        UsageError: the name is taken, empty or too long, or the depth is out of range.
-    """
+def _name(what: str, name: str) -> bytes:
     raw = name.encode("utf-8")
     if not 0 < len(raw) <= 255 or 0 in raw:
-        raise UsageError(f"queue name {name!r} is {len(raw)} bytes of UTF-8; it needs 1 to 255, none of them zero")
+        raise UsageError(f"{what} name {name!r} is {len(raw)} bytes of UTF-8; it needs 1 to 255, none of them zero")
+    return raw
+
+
+def queue_create(handle: Handle, name: str, depth: int, overflow: int, max_age: float, start: int = 0) -> int:
+    """Make a queue; returns its number. `start` is where its counters begin, for tests of their wrap-around.
+
+    Raises:
+        UsageError: the name is taken, empty or too long, or the depth or the age is out of range.
+    """
+    raw = _name("queue", name)
     if not 0 < depth < 2**22:
         raise UsageError(f"queue {name!r}: depth is {depth}, it must be between 1 and {2**22 - 1}")
-    code: int = lib.dshm_queue_create(handle, raw, depth, overflow)
+    if overflow == lib.DSHM_MAX_AGE and not 0 < max_age < 1e9:
+        raise UsageError(f"queue {name!r}: max_age is {max_age} s, it must be more than 0")
+    code: int = lib.dshm_queue_create(handle, raw, depth, overflow, int(max_age * 1e9), start)
     if code == lib.DSHM_E_EXISTS:
         raise UsageError(f"the memory group has a queue {name!r} already")
     return _checked(code)
@@ -220,11 +238,6 @@ def queue_find(handle: Handle, name: str) -> int:
     raw = name.encode("utf-8")
     code: int = E_MISSING if 0 in raw else lib.dshm_queue_find(handle, raw)
     return code if code == E_MISSING else _checked(code)
-
-
-def level(handle: Handle, queue: int) -> int:
-    """Blocks in the queue now."""
-    return _checked(lib.dshm_level(handle, queue))
 
 
 def queue_close(handle: Handle, queue: int) -> None:
@@ -275,8 +288,9 @@ def queue_info(handle: Handle, queue: int) -> QueueInfo:
     """State of a queue."""
     out = ffi.new("struct dshm_queue_info *")
     _checked(lib.dshm_queue_info(handle, queue, out))
-    counters = (out.sent, out.delivered, out.dropped, out.bytes)
-    return QueueInfo(_text(out.name), out.depth, out.overflow, out.level, bool(out.closed), *counters)
+    counters = (out.sent, out.delivered, out.dropped, out.failed, out.bytes)
+    times = (out.oldest_age_ns / 1e9, out.blocked_ns / 1e9, out.waiting_ns / 1e9)
+    return QueueInfo(_text(out.name), out.depth, out.overflow, out.level, bool(out.closed), *counters, *times)
 
 
 def reclaim_find(handle: Handle, pid: int) -> int:
@@ -302,3 +316,34 @@ def reclaim_next(handle: Handle, member: int, cursor: int) -> Lost | None:
         return None
     _checked(code)
     return Lost(out.key, out.queue, out.cursor)
+
+
+def board(handle: Handle, name: str, words: int) -> int:
+    """Address of the counters of that name; the mapping stays until they are unpinned.
+
+    Raises:
+        UsageError: there is a board of that name with another number of words, or no room for one.
+    """
+    if not 0 < words < 2**20:
+        raise UsageError(f"board {name!r}: {words} words, it must be between 1 and {2**20 - 1}")
+    address = ffi.new("uint64_t *")
+    code: int = lib.dshm_board(handle, _name("board", name), words, address)
+    if code == lib.DSHM_E_EXISTS:
+        raise UsageError(f"the board {name!r} does not have {words} words")
+    _checked(code)
+    return int(address[0])
+
+
+def native_table(handle: Handle) -> int:
+    """Address of the group's `struct dflow_transport`, valid as long as the handle."""
+    return int(ffi.cast("uintptr_t", lib.dshm_native_table(handle)))
+
+
+def address_of(handle: Handle) -> int:
+    """Address of the handle, for the extension module."""
+    return int(ffi.cast("uintptr_t", handle))
+
+
+def calls() -> int:
+    """Address of the functions of the message path, for the extension module."""
+    return int(ffi.cast("uintptr_t", lib.dshm_calls()))
