@@ -121,24 +121,29 @@ void bells_wake_all(struct dshm *h) {
     }
 }
 
-void mask_set(_Atomic uint64_t *mask, _Atomic uint64_t *sum, uint32_t bell) {
+void mask_set(struct dshm *h, _Atomic uint64_t *mask, _Atomic uint64_t *sum, uint32_t bell) {
+    (void)h;
     atomic_fetch_or(mask + bell / 64, 1ull << (bell % 64));
     atomic_fetch_or(sum, 1ull << (bell / 64));
     atomic_thread_fence(memory_order_seq_cst); /* before the caller looks once more */
 }
 
-/* The sum is cleared before the last look at its word: who enters a bell meanwhile sets it again, or is seen here. */
-static void sum_clear(_Atomic uint64_t *mask, _Atomic uint64_t *sum, uint32_t word) {
+/* The sum is cleared before the last look at its word: who enters a bell meanwhile sets it again, or is seen here. Who
+ * sent or took something in between saw nobody waiting, so those who do look for themselves. */
+static void sum_clear(struct dshm *h, _Atomic uint64_t *mask, _Atomic uint64_t *sum, uint32_t word) {
     if (atomic_load(mask + word)) return;
     atomic_fetch_and(sum, ~(1ull << word));
-    if (atomic_load(mask + word)) atomic_fetch_or(sum, 1ull << word);
+    uint64_t late = atomic_load(mask + word);
+    if (!late) return;
+    atomic_fetch_or(sum, 1ull << word);
+    for (; late; late &= late - 1) wake(h, word * 64 + (uint32_t)__builtin_ctzll(late));
 }
 
-void mask_clear(_Atomic uint64_t *mask, _Atomic uint64_t *sum, uint32_t bell) {
+void mask_clear(struct dshm *h, _Atomic uint64_t *mask, _Atomic uint64_t *sum, uint32_t bell) {
     uint64_t bit = 1ull << (bell % 64);
     if (!(get64(mask + bell / 64) & bit)) return;
     atomic_fetch_and(mask + bell / 64, ~bit);
-    sum_clear(mask, sum, bell / 64);
+    sum_clear(h, mask, sum, bell / 64);
 }
 
 /* Wake all that wait, or the keen ones and one other, which takes the message or passes it by. */
@@ -154,7 +159,7 @@ void mask_wake(struct dshm *h, _Atomic uint64_t *mask, _Atomic uint64_t *sum, in
             one |= !get32(&h->bells[bell].keen);
             wake(h, bell);
         }
-        sum_clear(mask, sum, word);
+        sum_clear(h, mask, sum, word);
     }
 }
 

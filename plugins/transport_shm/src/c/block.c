@@ -154,16 +154,16 @@ static int64_t alloc_wait(struct dshm *h, uint64_t size, uint64_t pages, uint32_
         if (bell < 0 && (bell = bell_borrow(h)) < 0) return bell;
         if (!enrolled) {
             atomic_store(&h->bells[bell].flag, 1);
-            mask_set(mem_waiters_of(h), sum, (uint32_t)bell);
+            mask_set(h, mem_waiters_of(h), sum, (uint32_t)bell);
             enrolled = 1;
             continue;
         }
         stop_here(h, DSHM_STOP_WAIT_ENROLLED);
         bell_sleep(h, (uint32_t)bell, until);
-        mask_clear(mem_waiters_of(h), sum, (uint32_t)bell);
+        mask_clear(h, mem_waiters_of(h), sum, (uint32_t)bell);
         enrolled = 0;
     }
-    if (enrolled) mask_clear(mem_waiters_of(h), sum, (uint32_t)bell);
+    if (enrolled) mask_clear(h, mem_waiters_of(h), sum, (uint32_t)bell);
     if (bell >= 0) bell_return(h, (uint32_t)bell);
     return key;
 }

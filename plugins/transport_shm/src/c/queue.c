@@ -146,12 +146,12 @@ static int doze(struct dshm *h, uint32_t queue, int put, int *bell, int64_t unti
     _Atomic uint64_t *mask = put ? writers_of(h, queue) : readers_of(h, queue), *sum = put ? &q->writers : &q->readers;
     if (*bell < 0 && (*bell = bell_borrow(h)) < 0) return *bell;
     atomic_store(&h->bells[*bell].flag, 1);
-    mask_set(mask, sum, (uint32_t)*bell);
+    mask_set(h, mask, sum, (uint32_t)*bell);
     stop_here(h, DSHM_STOP_WAIT_ENROLLED);
     int64_t expiry = put ? queue_expiry(h, queue) : INT64_MAX;
     if (!queue_ready(h, queue, put)) bell_sleep(h, (uint32_t)*bell, expiry < until ? expiry : until);
     stop_here(h, DSHM_STOP_WAIT_WOKEN);
-    mask_clear(mask, sum, (uint32_t)*bell);
+    mask_clear(h, mask, sum, (uint32_t)*bell);
     return DSHM_OK;
 }
 

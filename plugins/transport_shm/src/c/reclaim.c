@@ -9,10 +9,10 @@ void member_clear(struct dshm *h, uint32_t m) {
     for (uint32_t b = 0; b < hd->n_bells; b++) {
         if (get32(&h->bells[b].owner) != m + 1) continue;
         for (uint32_t q = 0; q < queues; q++) {
-            mask_clear(readers_of(h, q), &h->queues[q].readers, b);
-            mask_clear(writers_of(h, q), &h->queues[q].writers, b);
+            mask_clear(h, readers_of(h, q), &h->queues[q].readers, b);
+            mask_clear(h, writers_of(h, q), &h->queues[q].writers, b);
         }
-        mask_clear(mem_waiters_of(h), &hd->mem_waiters, b);
+        mask_clear(h, mem_waiters_of(h), &hd->mem_waiters, b);
         bell_drop(h, b);
     }
     put32(&h->members[m].state, MEMBER_FREE);

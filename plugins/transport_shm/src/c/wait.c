@@ -57,11 +57,11 @@ static void linger(struct dshm *h, const struct bell *bell, const struct want *w
 }
 
 static void enroll(struct dshm *h, uint32_t bell, int on, const struct want *w) {
-    void (*set)(_Atomic uint64_t *, _Atomic uint64_t *, uint32_t) = on ? mask_set : mask_clear;
+    void (*set)(struct dshm *, _Atomic uint64_t *, _Atomic uint64_t *, uint32_t) = on ? mask_set : mask_clear;
     for (uint32_t i = 0; i < w->n_readable; i++)
-        set(readers_of(h, w->readable[i]), &h->queues[w->readable[i]].readers, bell);
+        set(h, readers_of(h, w->readable[i]), &h->queues[w->readable[i]].readers, bell);
     for (uint32_t i = 0; i < w->n_writable; i++)
-        set(writers_of(h, w->writable[i]), &h->queues[w->writable[i]].writers, bell);
+        set(h, writers_of(h, w->writable[i]), &h->queues[w->writable[i]].writers, bell);
 }
 
 static int64_t soonest(struct dshm *h, const struct want *w, int64_t until) {

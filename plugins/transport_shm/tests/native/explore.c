@@ -13,7 +13,7 @@
 
 #include "explore_inside.h"
 
-enum { STACK = 128 << 10, STEPS = 60000, RANGES = 64, LOG = 1 << 18, PID_BASE = 900000000, FRAMES = 10 };
+enum { STACK = 128 << 10, STEPS = 60000, RANGES = 64, LOG = 1 << 18, PID_BASE = 900000000, FRAMES = 12, TURNS = 8 };
 
 struct party {
     ucontext_t context;
@@ -46,8 +46,11 @@ static int n_ranges, current = NOBODY, identity = 0, crashed = NOBODY, preempted
 static size_t n_undo;
 static int depth, decided;
 static ucontext_t home;
-static void *frames[FRAMES]; /* where somebody crashed */
-static int n_frames;
+static struct turn {
+    int party, n;
+    void *frames[FRAMES];
+} turns[TURNS]; /* where a party was preempted or crashed */
+static int n_turns;
 
 void explore_failed(const char *file, int line, const char *what) {
     fprintf(stderr, "%s:%d: %s\n  scenario %s, party %d, crashed %d, schedule:", file, line, what,
@@ -58,7 +61,10 @@ void explore_failed(const char *file, int line, const char *what) {
     static const char *const states[] = {"can go on", "waits for the lock", "sleeps on the futex", "is done", "is dead"};
     for (int p = 0; p < PARTIES; p++)
         fprintf(stderr, "  party %d %s (offset %lx)\n", p, states[parties[p].state], (long)parties[p].waits_for);
-    if (crashed != NOBODY) backtrace_symbols_fd(frames, n_frames, 2);
+    for (int i = 0; i < n_turns; i++) {
+        fprintf(stderr, "  party %d was preempted, or crashed, at\n", turns[i].party);
+        backtrace_symbols_fd(turns[i].frames, turns[i].n, 2);
+    }
     abort();
 }
 
@@ -149,9 +155,15 @@ static void yield_away(void) {
     switch_to(n ? able[n > 1 ? choose(n) : 0] : NOBODY);
 }
 
+static void note_turn(void) {
+    if (n_turns == TURNS) return;
+    turns[n_turns].party = current;
+    turns[n_turns].n = backtrace(turns[n_turns].frames, FRAMES);
+    n_turns++;
+}
+
 static void crash(void) {
     crashed = current;
-    n_frames = backtrace(frames, FRAMES);
     parties[current].state = CRASHED;
     yield_away();
 }
@@ -171,6 +183,7 @@ void point(enum kind kind, const volatile void *at) {
     if (!n && !crashes) return;
     int taken = choose(1 + n + crashes);
     if (!taken) return;
+    note_turn();
     if (taken > n) {
         crash();
         return;
@@ -208,7 +221,7 @@ static void run_party(void) {
 }
 
 static void begin_schedule(void) {
-    depth = preempted = 0;
+    depth = preempted = n_turns = 0;
     crashed = NOBODY;
     forget_run();
     for (int p = 0; p < PARTIES; p++) {
