@@ -73,7 +73,7 @@ static uint32_t grow(struct dshm *h, uint64_t size, uint32_t order, uint64_t *mi
     stop_here(h, DSHM_STOP_ALLOC_TAKEN);
     blk->gen++;
     STEP();
-    blk->off = (uint64_t)page << h->gran_shift;
+    __atomic_store_n(&blk->off, (uint64_t)page << h->gran_shift, __ATOMIC_RELAXED); /* magazine_add may look */
     blk->size = size;
     blk->order = order;
     put32(&blk->pages, pages);

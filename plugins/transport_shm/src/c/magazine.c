@@ -46,8 +46,8 @@ static struct shelf *shelf_for(struct dshm *h, uint32_t pages) {
 
 void magazine_add(struct dshm *h, uint32_t b) {
     uint32_t pages = get32(&h->blocks[b].pages);
-    uint64_t bytes = bytes_of(h, pages);
-    if (h->cached + bytes > h->hd->limit / SHARE || !pages_seen(h, h->blocks[b].off >> h->gran_shift, pages)) {
+    uint64_t bytes = bytes_of(h, pages), off = __atomic_load_n(&h->blocks[b].off, __ATOMIC_RELAXED); /* a hint by now */
+    if (h->cached + bytes > h->hd->limit / SHARE || !pages_seen(h, off >> h->gran_shift, pages)) {
         too_many(h, b);
         return;
     }

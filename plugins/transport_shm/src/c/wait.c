@@ -80,15 +80,18 @@ static int bell_wait(struct dshm *h, uint32_t b, const struct want *w, int64_t w
     int64_t until = now_ns() + wait_ns;
     linger(h, bell, w);
     if (ready(h, w)) return 1;
-    atomic_store(&bell->flag, 1);
-    enroll(h, b, 1, w);
-    stop_here(h, DSHM_STOP_WAIT_ENROLLED);
-    if (!ready(h, w) && !atomic_load(&bell->rung)) bell_sleep(h, b, soonest(h, w, until));
-    stop_here(h, DSHM_STOP_WAIT_WOKEN);
-    enroll(h, b, 0, w);
-    found = ready(h, w);
-    atomic_store(&bell->flag, 0);
-    return atomic_exchange(&bell->rung, 0) || found;
+    for (;;) {
+        atomic_store(&bell->flag, 1);
+        enroll(h, b, 1, w);
+        stop_here(h, DSHM_STOP_WAIT_ENROLLED);
+        if (!ready(h, w) && !atomic_load(&bell->rung)) bell_sleep(h, b, soonest(h, w, until));
+        stop_here(h, DSHM_STOP_WAIT_WOKEN);
+        enroll(h, b, 0, w);
+        found = ready(h, w);
+        atomic_store(&bell->flag, 0);
+        if (atomic_exchange(&bell->rung, 0) || found) return 1;
+        if (now_ns() >= until || atomic_load(&h->closed)) return 0; /* else somebody woke us late, for an earlier wait */
+    }
 }
 
 static int check(struct dshm *h, const uint32_t *queues, uint32_t n) {
