@@ -35,7 +35,7 @@
         }                                                                                               \
     } while (0)
 
-enum { ID = 9, BLOCKS = 24, MESSAGES = 12, OWN = 1000, IN = 0, OUT = 1, BESIDE = 2, POLICIES = 5, LIST = 64 };
+enum { ID = 9, BLOCKS = 32, MESSAGES = 12, OWN = 1000, IN = 0, OUT = 1, BESIDE = 2, POLICIES = 5, LIST = 64 };
 
 static const char *mode;
 static int round_number, place, n_came, n_lost, came[LIST * 8], lost[LIST];
@@ -43,7 +43,7 @@ static unsigned skip;
 static int reached[DSHM_STOP_COUNT];
 static struct dshm *h;
 static uint64_t limit;
-static int64_t spare;
+static int64_t spare, stock[MESSAGES]; /* made before: memory may be locked by whoever stops */
 
 static unsigned dice(unsigned n) {
     static uint64_t state = 88172645463325252ull;
@@ -171,10 +171,7 @@ static int drive(pid_t pid, int *fed) {
     while (waitpid(pid, &status, WNOHANG | WUNTRACED) != pid) {
         CHECK(now() < deadline);
         if (random_kill && now() > kill_at) kill(pid, SIGKILL);
-        if (*fed < MESSAGES) {
-            int64_t key = make(h, *fed + 1, 300, 0);
-            if (key >= 0) *fed += send_or_drop(h, IN, key, 0) == DSHM_OK;
-        }
+        if (*fed < MESSAGES && dshm_put(h, IN, stock[*fed], 0) == DSHM_OK) ++*fed;
         take_out(MS / 10);
     }
     return status;
@@ -237,10 +234,10 @@ static void run_round(void) {
     CHECK(dshm_queue_create(h, "out", 2, policy, 1000 * MS, 0) == OUT);
     CHECK(dshm_queue_create(h, "beside", 2, DSHM_BLOCK, 0, 0) == BESIDE);
     CHECK((spare = make(h, 0, 300, 0)) >= 0);
+    for (int i = 0; i < MESSAGES; i++) CHECK((stock[i] = make(h, i + 1, 300, 0)) >= 0);
     pid_t brother = 0;
     if (place == DSHM_STOP_RECLAIM_HELD) {
-        int64_t key = make(h, ++fed, 300, 0);
-        CHECK(key >= 0 && dshm_put(h, IN, key, 0) == DSHM_OK);
+        CHECK(dshm_put(h, IN, stock[fed++], 0) == DSHM_OK);
         brother = start(hold_one, 0, 0);
         CHECK(waitpid(brother, NULL, 0) == brother);
     }
@@ -256,6 +253,7 @@ static void run_round(void) {
     CHECK(died ? WTERMSIG(status) == SIGKILL : WIFEXITED(status) && WEXITSTATUS(status) == 0);
     reached[place] += stopped || (died && place);
     CHECK(dshm_release(h, spare) == DSHM_OK);
+    for (int i = fed; i < MESSAGES; i++) CHECK(dshm_release(h, stock[i]) == DSHM_OK);
     take_back(h, pid, 1);
     if (brother) take_back(h, brother, 1);
     take_out(0);

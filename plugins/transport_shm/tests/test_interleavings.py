@@ -1,0 +1,54 @@
+"""Every schedule of a few parties, and a crash at every step of each; see `native/explore.c` and `native/scenarios.c`.
+
+What this shows: with two or three parties, one or two messages each and at most so many preemptions, no order of their
+atomic accesses, locks and system calls loses, doubles or reorders a message, leaks a reference, or lets everybody sleep
+while there is work; nor does the death of one of them between any two writes to shared memory, once its reference are
+taken back. The code is the real one, instrumented by the compiler.
+
+What it does not show: more parties, more messages, more preemptions; orders of memory accesses that only machines
+weaker than sequentially consistent ones have (ThreadSanitizer and the hammer look for those, by chance); waits that end
+because their time is over; a lack of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+NAMES = ["hop", "hop 2", "bell", "share", "memory", "drop oldest", "drop newest", "keep latest", "close", "fan in"]
+NAMES += ["fan out"]
+ALL = 100_000_000
+
+
+def schedules(text: str) -> dict[str, tuple[int, bool]]:
+    """Of each scenario: how many schedules were tried, and whether those are all within the bounds."""
+    found = {}
+    for line in text.splitlines():
+        name, rest = line.split(": ")
+        found[name] = (int(rest.split()[0]), rest.endswith(", all"))
+    return found
+
+
+@pytest.mark.parametrize(("preemptions", "crashes"), [(1, 0), (0, 1)])
+def test_every_schedule_with_one_preemption_or_crash(
+    native: Callable[..., str], preemptions: int, crashes: int
+) -> None:
+    found = schedules(native("scenarios", preemptions, crashes, ALL, limit=50))
+    assert list(found) == NAMES
+    assert all(complete and count > 50 for count, complete in found.values()), found
+
+
+@pytest.mark.parametrize("name", ["hop", "bell", "share", "memory"])
+def test_every_schedule_with_two_preemptions(native: Callable[..., str], name: str) -> None:
+    found = schedules(native("scenarios", 2, 0, ALL, name, limit=50))
+    assert found[name][1]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", NAMES)
+def test_more_schedules(native: Callable[..., str], name: str) -> None:
+    """All with two preemptions, and many with one preemption and a crash."""
+    assert schedules(native("scenarios", 2, 0, ALL, name, limit=1700))[name][1]
+    native("scenarios", 1, 1, 3_000_000, name, limit=1700)
