@@ -47,7 +47,7 @@ $(VENV)/.made:
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV) \
 		|| { echo "make: no venv module; install it (Debian, Ubuntu: apt-get install python3-venv)" >&2; exit 1; }
-	@$(PIP) setuptools wheel cffi
+	@$(PIP) setuptools wheel cffi numpy
 	@touch $@
 
 # One pip command for all: it then takes our own packages from these folders and asks no registry for them.

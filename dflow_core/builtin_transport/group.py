@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import difflib
 import os
+import time
 import uuid
 import weakref
 from collections.abc import Sequence
 
+import numpy as np
+
 from dflow_core.builtin_transport.block import InprocBlock
-from dflow_core.builtin_transport.region import Line, Owner, Region
+from dflow_core.builtin_transport.region import Board, Line, Owner, Region
 from dflow_core.errors import ClosedError, QueueFullError, UsageError
 from dflow_core.message import Block
 from dflow_core.spi import (
@@ -39,38 +42,57 @@ class _InprocQueue(Queue):
             raise UsageError("the block belongs to another transport")
         cell, owner = block.hand_over(region)
         with region.lock():
-            if line.overflow is Overflow.BLOCK and not region.wait_until(self.is_writable, timeout):
+            start = time.monotonic()
+            woken = self.is_writable() or region.wait_until(self.is_writable, timeout)
+            line.blocked += time.monotonic() - start
+            if not woken:
                 raise QueueFullError(f"queue {self.name!r} stayed full ({self.depth} messages) for {timeout:g} s")
             if line.is_closed:
                 raise ClosedError(f"queue {self.name!r} is closed")
             block.spend()
             line.sent += 1
-            full = len(line.cells) >= line.depth
-            if full and line.overflow is Overflow.DROP_NEWEST:
-                line.dropped += 1
-                region.drop(cell, owner)
+            stale_ones = line.is_full()
+            while stale_ones and line.is_stale():
+                region.displace_oldest(line, owner)
+            if line.is_full() and line.overflow is Overflow.DROP_NEWEST:
+                region.displace(line, cell, owner)
                 return
-            if full:
-                line.dropped += 1
-                region.drop(line.cells.popleft(), line.owner)
-            line.cells.append(cell)
+            if line.is_full():
+                region.displace_oldest(line, owner)
+            line.cells.append((cell, time.monotonic()))
             region.hold(cell, line.owner)
             region.drop(cell, owner)
             region.changed.notify_all()
 
     def get(self, timeout: float | None = None) -> Block | None:
-        region, line = self._group.region(), self._line
+        region, line, owner = self._group.region(), self._line, self._group.owner
         with region.lock():
-            if not region.wait_until(self.is_readable, timeout):
+            start = time.monotonic()
+            woken = region.wait_until(lambda: self._has_fresh(owner) or line.is_closed, timeout)
+            line.waiting += time.monotonic() - start
+            if not woken:
                 return None
             if not line.cells:
                 raise ClosedError(f"queue {self.name!r} is closed")
-            cell = line.cells.popleft()
+            cell, _ = line.cells.popleft()
             line.delivered += 1
-            region.hold(cell, self._group.owner)
+            region.hold(cell, owner)
             region.drop(cell, line.owner)
             region.changed.notify_all()
-        return InprocBlock(region, cell, self._group.owner)
+        return InprocBlock(region, cell, owner)
+
+    def _has_fresh(self, owner: Owner) -> bool:
+        """With the lock held: whether there is a message that is not too old; those that are give way."""
+        line = self._line
+        while line.is_stale():
+            self._group.region().displace_oldest(line, owner)
+        return bool(line.cells)
+
+    def take_dropped(self) -> list[Block]:
+        region, owner = self._group.region(), self._group.owner
+        with region.lock():
+            cells = self._line.displaced.pop(owner, ())
+        return [InprocBlock(region, cell, owner) for cell in cells]
 
     def level(self) -> int:
         with self._group.region().lock():
@@ -88,7 +110,9 @@ class _InprocQueue(Queue):
 
     def is_writable(self) -> bool:
         """With the lock held: whether `put` has something to say."""
-        return len(self._line.cells) < self._line.depth or self._line.is_closed
+        line = self._line
+        may_wait = line.overflow in (Overflow.BLOCK, Overflow.MAX_AGE)
+        return not line.is_full() or line.is_closed or not may_wait or line.is_stale()
 
 
 class _InprocDoorbell(Doorbell):
@@ -147,12 +171,14 @@ class _InprocGroup(MemoryGroup):
             raise UsageError(f"{name!r} cannot be the name of a queue: 1 to 255 bytes of text without NUL")
         if depth < 1:
             raise UsageError(f"queue {name!r}: depth must be at least 1, got {depth}")
+        if overflow is Overflow.MAX_AGE and not max_age > 0:
+            raise UsageError(f"queue {name!r}: max_age must be more than 0 s, got {max_age}")
         with region.lock():
             if name in region.lines:
                 raise UsageError(f"there is a queue {name!r} already")
             if len(region.lines) >= region.config.max_queues:
                 raise UsageError(f"the memory group has {len(region.lines)} queues already, no more are allowed")
-            line = region.lines[name] = Line(name, depth, overflow, Owner(f"queue {name!r}", 0))
+            line = region.lines[name] = Line(name, depth, overflow, max_age, Owner(f"queue {name!r}", 0))
         return _InprocQueue(self, line)
 
     def queue(self, name: str) -> Queue:
@@ -162,6 +188,16 @@ class _InprocGroup(MemoryGroup):
             near = difflib.get_close_matches(name, names, 3)
             raise UsageError(f"there is no queue {name!r}", hint=f"near names: {', '.join(near)}" if near else None)
         return _InprocQueue(self, line)
+
+    def board(self, name: str, words: int) -> Board:
+        region = self.region()
+        if words < 1 or not name or "\0" in name or len(name.encode()) > 255:
+            raise UsageError(f"{name!r} with {words} words cannot be a board: a name of 1 to 255 bytes, 1 word or more")
+        with region.lock():
+            board = region.boards.setdefault(name, np.zeros(words, np.uint64))
+        if board.size != words:
+            raise UsageError(f"the board {name!r} has {board.size} words, not {words}")
+        return board
 
     def doorbell(self) -> Doorbell:
         return _InprocDoorbell(self.region())
@@ -182,7 +218,11 @@ class _InprocGroup(MemoryGroup):
         region = self.region()
         with region.lock():
             queues = tuple(
-                QueueStats(q.name, q.depth, len(q.cells), q.sent, q.delivered, q.dropped) for q in region.lines.values()
+                QueueStats(
+                    q.name, q.depth, len(q.cells), q.sent, q.delivered, q.dropped,
+                    oldest_age=q.oldest_age(), blocked=q.blocked, waiting=q.waiting,
+                )
+                for q in region.lines.values()
             )
             return GroupStats(
                 region.blocks, region.in_use, region.backed, region.limit, region.holders(), queues

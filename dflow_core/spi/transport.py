@@ -182,12 +182,12 @@ class Queue(abc.ABC):
             ClosedError: the queue is closed and empty.
         """
 
+    @abc.abstractmethod
     def take_dropped(self) -> list[Block]:
         """The blocks that this member's own `put` and `get` displaced since the last call, oldest first.
 
         The caller holds them, and ends their transactions. Until then they count as held by this member.
         """
-        return []
 
     @abc.abstractmethod
     def level(self) -> int:
@@ -258,7 +258,7 @@ class MemoryGroup(abc.ABC):
             name: Any text up to 255 bytes of UTF-8, unique in the group.
             depth: Most messages in it, from 1.
             overflow: What a full queue does.
-            max_age: Seconds after which a message is dropped, for `Overflow.MAX_AGE`.
+            max_age: Seconds after which a message is dropped, more than 0, for `Overflow.MAX_AGE`.
         """
 
     @abc.abstractmethod
@@ -269,6 +269,7 @@ class MemoryGroup(abc.ABC):
             UsageError: there is none of that name; lists near names.
         """
 
+    @abc.abstractmethod
     def board(self, name: str, words: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
         """Counters of that name, shared by all members and zero at first; the first to ask makes them.
 
@@ -277,8 +278,10 @@ class MemoryGroup(abc.ABC):
         Args:
             name: As for a queue, but apart from their names.
             words: How many 64 bit words.
+
+        Raises:
+            UsageError: it has another number of words, or there is no room for one more.
         """
-        return np.zeros(words, np.uint64)
 
     def native_table(self) -> NativeTable | None:
         """The group as native code sees it (`dflow/transport.h`), or None if this transport is not native.

@@ -13,7 +13,14 @@ from dflow_core.builtin_transport import InprocTransport
 from dflow_core.errors import ClosedError, UsageError
 from dflow_core.message import HeapBlock, alloc_tensor, block_of
 from dflow_core.spi import GroupConfig, GroupHandle, MemoryGroup, Transport
-from dflow_core.testing.transport_contract import BlockContract, DoorbellContract, MemberContract, QueueContract
+from dflow_core.testing.transport_contract import (
+    BlockContract,
+    DoorbellContract,
+    MemberContract,
+    PlainContract,
+    PolicyContract,
+    QueueContract,
+)
 
 SMALL = GroupConfig(memory_limit=1 << 20, max_blocks=64, max_members=4, max_queues=2)
 
@@ -29,6 +36,14 @@ class TestBlocks(BlockContract):
 
 class TestQueues(QueueContract):
     """Contract of queues."""
+
+
+class TestPolicies(PolicyContract):
+    """Contract of full queues, counters and boards."""
+
+
+class TestPlain(PlainContract):
+    """Contract of plain messages."""
 
 
 class TestDoorbells(DoorbellContract):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from dflow_core.errors import UsageError
 from dflow_core.message import Aux, ErrorInfo, FlowMsg, MsgInfo
-from dflow_core.spi import LostMessage, MemoryGroup, Queue, Transport
+from dflow_core.spi import LostMessage, MemoryGroup, Overflow, Queue, Transport
 from dflow_core.testing.transport_contract.kit import (
     Child,
     Contract,
+    adds_up,
     filled,
     hold_until_killed,
     in_use,
@@ -115,3 +117,39 @@ class DeathContract(Contract):
             left = [trans_id(LostMessage(bytes(b.array()[:256]), b"", "")) for b in iter(lambda: queue.get(0), None)]
             assert lost + left == [i]
         assert in_use(group) == 0
+
+    def test_displaced_message_of_a_dead_member_is_lost(self, transport: Transport, group: MemoryGroup) -> None:
+        queue = group.create_queue("q", 1, Overflow.DROP_OLDEST)
+        for i in range(2):
+            queue.put(message(group, i))
+        assert len(queue.take_dropped()) == 1
+        member = _killed_after(transport, group, lambda other: other.queue("q").put(message(other, 2)))
+        assert [(trans_id(lost), lost.queue) for lost in group.reclaim(member)] == [(1, "q")]
+        (stats,) = group.stats().queues
+        assert (stats.sent, stats.delivered, stats.dropped, stats.failed, stats.level) == (3, 0, 2, 0, 1)
+        assert queue.get(0) is not None and in_use(group) == 0 and adds_up(group)
+
+    def test_messages_of_a_dead_member_count_as_failed(self, transport: Transport, group: MemoryGroup) -> None:
+        queue = group.create_queue("q", 4)
+        for i in range(4):
+            queue.put(message(group, i))
+        member = _killed_after(transport, group, lambda other: [other.queue("q").get(10) for _ in range(3)])
+        assert len(group.reclaim(member)) == 3
+        (stats,) = group.stats().queues
+        assert (stats.sent, stats.delivered, stats.failed, stats.level) == (4, 0, 3, 1)
+
+
+def _killed_after(transport: Transport, group: MemoryGroup, work: Callable[[MemoryGroup], object]) -> int:
+    """A process that does `work(member)`, keeps the result and is killed; its pid."""
+    done = group.board("done", 1)
+    done[0] = 0
+
+    def run(member: MemoryGroup) -> None:
+        kept = work(member)
+        member.board("done", 1)[0] = 1
+        hold_until_killed([kept])
+
+    child = Child(transport, group, run)
+    wait_until(lambda: bool(done[0]))
+    child.kill()
+    return child.pid

@@ -38,6 +38,11 @@ def in_use(group: MemoryGroup) -> int:
     return group.stats().blocks_in_use
 
 
+def adds_up(group: MemoryGroup) -> bool:
+    """Whether the counters of every queue agree; holds at every idle moment."""
+    return all(q.sent == q.delivered + q.dropped + q.failed + q.level for q in group.stats().queues)
+
+
 @contextlib.contextmanager
 def thread(work: Callable[[], object]) -> Iterator[None]:
     """Run `work` in a thread beside the body; its exception comes up at the end."""

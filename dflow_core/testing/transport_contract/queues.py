@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dflow_core.errors import ClosedError, QueueFullError, UsageError
-from dflow_core.spi import MemoryGroup, Overflow, Queue, Transport
+from dflow_core.spi import MemoryGroup, Queue, Transport
 from dflow_core.testing.transport_contract.kit import SMALL, Contract, filled, in_use, thread, value_of
 
 
@@ -107,25 +107,6 @@ class QueueContract(Contract):
 
         with thread(wait), thread(wait):
             queue.close()
-
-    def test_drop_oldest_keeps_the_latest(self, group: MemoryGroup) -> None:
-        """BC-025, BC-026: what comes out is the newest, and drops are counted."""
-        queue = group.create_queue("latest", 2, Overflow.DROP_OLDEST)
-        for i in range(10):
-            queue.put(filled(group, i), 0)
-        assert in_use(group) == 2
-        assert [value_of(queue.get(0)), value_of(queue.get(0)), queue.get(0)] == [8, 9, None]
-        (stats,) = group.stats().queues
-        assert (stats.sent, stats.delivered, stats.dropped, stats.level) == (10, 2, 8, 0)
-
-    def test_drop_newest_keeps_the_first(self, group: MemoryGroup) -> None:
-        queue = group.create_queue("first", 2, Overflow.DROP_NEWEST)
-        for i in range(10):
-            queue.put(filled(group, i), 0)
-        assert in_use(group) == 2
-        assert [value_of(queue.get(0)), value_of(queue.get(0)), queue.get(0)] == [0, 1, None]
-        (stats,) = group.stats().queues
-        assert (stats.sent, stats.delivered, stats.dropped, stats.level) == (10, 2, 8, 0)
 
     def test_queue_is_found_by_name(self, group: MemoryGroup) -> None:
         """BC-012: any text is a name."""

@@ -7,6 +7,9 @@ from dflow_core.testing.transport_contract import (
     DeathContract,
     DoorbellContract,
     MemberContract,
+    NativeContract,
+    PlainContract,
+    PolicyContract,
     QueueContract,
 )
 
@@ -16,6 +19,18 @@ class TestBlocks(BlockContract):
 
 
 class TestQueues(QueueContract):
+    pass
+
+
+class TestPolicies(PolicyContract):
+    pass
+
+
+class TestPlain(PlainContract):
+    pass
+
+
+class TestNative(NativeContract):
     pass
 
 

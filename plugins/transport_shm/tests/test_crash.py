@@ -47,7 +47,9 @@ def stop_then_exercise(where: StopAt):
 ELSEWHERE = ("NONE", "FREE", "ALLOC_RETURNED", "DROP_HEAD", "DROP_COUNTED", "CLOSE_MARKED", "RECLAIM_HELD")
 
 
-@pytest.mark.parametrize("where", [where for where in StopAt if where.name not in ELSEWHERE], ids=lambda where: where.name)
+@pytest.mark.parametrize(
+    "where", [where for where in StopAt if where.name not in ELSEWHERE], ids=lambda where: where.name
+)
 def test_process_killed_inside_the_lock_leaves_a_whole_group(transport: ShmTransport, where: StopAt) -> None:
     """BC-005: the others go on within 2 s, and every message is whole, lost and reported, or never sent."""
     with contextlib.closing(transport.create_group(CONFIG)) as group:

@@ -37,8 +37,8 @@ static int make_room(struct dshm *h, uint32_t queue, int64_t until, int64_t now)
     int64_t key = 0;
     for (;;) {
         uint64_t at = get64(&q->get.count);
-        if (is_empty(q, at) || get64(&q->put.count) - at < q->room) break;
-        if (q->overflow == DSHM_MAX_AGE && !too_old(h, q, at, now)) break;
+        if (is_empty(q, at)) break;
+        if (q->overflow == DSHM_MAX_AGE ? !too_old(h, q, at, now) : get64(&q->put.count) - at < q->room) break;
         key = move_out(h, queue, MOVE_DROP);
         if (key < 0) break;
         atomic_fetch_add(&h->refs, 1);

@@ -5,13 +5,13 @@ Only this package imports the module cffi makes. The message path does not come 
 """
 
 from dflow_transport_shm.bindings.native import (
-    END,
     E_BADREF,
     E_CLOSED,
     E_MISSING,
     E_SYSTEM,
     E_TIMEOUT,
     E_TOO_BIG,
+    END,
     Handle,
     Lost,
     QueueInfo,

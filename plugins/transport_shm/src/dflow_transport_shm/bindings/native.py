@@ -24,7 +24,7 @@ END: int = lib.DSHM_E_END
 _U64 = 2**64 - 1
 _U32 = 2**32 - 1
 
-# Bare, for tests: (handle, size, wait_ns) -> key; (handle, queue, key, wait_ns) -> code; (handle, queue, wait_ns) -> key.
+# Bare, for tests. alloc: size, wait_ns; put: queue, key, wait_ns; get: queue, wait_ns. They give keys or codes.
 alloc: Callable[[Handle, int, int], int] = lib.dshm_alloc
 put: Callable[[Handle, int, int, int], int] = lib.dshm_put
 get: Callable[[Handle, int, int], int] = lib.dshm_get
