@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from dflow_core.errors import ClosedError, NodeError, PoolExhaustedError, QueueFullError
+from dflow_core.executor.fast_lane import FastLane, LaneIo
 from dflow_core.executor.model_func import load_functions
 from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.executor.trace import CallTrace
@@ -15,6 +16,8 @@ from dflow_core.model import DeadPart, InstancePlan, PneModel, UdfModel
 from dflow_core.spi import FlowFunc, FuncParams, MemoryGroup, Queue, WorkerContext, WorkerLoader
 
 _SLICE = 0.2
+_PATIENCE = 60.0
+"""Seconds of a wait for messages; a queue that is closed, and `stop`, end it at once."""
 _ALLOC_LIMIT = 30.0
 
 
@@ -98,21 +101,43 @@ class InstanceRunner:
             NodeError: after a failing call, if the node's `on_error` is `stop`.
         """
         assert self._runner is not None, "load() first"
-        doorbell = self._group.doorbell()
-        open_ports = dict(enumerate(self._inputs))
+        lane = self._fast_lane()
         try:
-            while open_ports and not self._stopping.is_set():
-                if not self._take_round(open_ports):
-                    self._runner.settle()
-                    self._runner.tick()
-                    self._check_failure()
-                    doorbell.wait(list(open_ports.values()), timeout=self._wait_limit())
+            if lane is not None:
+                lane.run(_PATIENCE)
+            else:
+                self._run_rounds()
             if not self._stopping.is_set():
                 self._runner.finish()
                 self._check_failure()
         except ClosedError:
             if not self._stopping.is_set():
                 self._report("an output queue was closed; leaving")
+
+    def _fast_lane(self) -> FastLane | None:
+        """The short way, if this node is one for it: a plain function behind one queue."""
+        assert self._runner is not None
+        call = self._runner.direct_call()
+        routes = [self._plan.outputs[output] for output in self._model.functions[0].outputs]
+        if call is None or len(self._inputs) != 1 or any(len(r.queues) != 1 for each in routes for r in each):
+            return None
+        targets = [[self._queues[route.queues[0]] for route in each] for each in routes]
+        io = LaneIo(
+            self._group, self._inputs[0], targets, self._put, lambda block: self._accept(0, block),
+            self._check_failure, self._stopping.is_set,
+        )
+        return FastLane(self._runner, call, io)
+
+    def _run_rounds(self) -> None:
+        assert self._runner is not None
+        doorbell = self._group.doorbell()
+        open_ports = dict(enumerate(self._inputs))
+        while open_ports and not self._stopping.is_set():
+            if not self._take_round(open_ports):
+                self._runner.settle()
+                self._runner.tick()
+                self._check_failure()
+                doorbell.wait(list(open_ports.values()), timeout=self._wait_limit())
 
     def stop(self) -> None:
         """Make `run` return soon without draining; any thread may call."""

@@ -95,6 +95,30 @@ class NodeRunner:
         """Keys and transactions that wait for a part."""
         return sum(f.aligner.pending + (f.gatherer.pending if f.gatherer else 0) for f in self._functions)
 
+    def direct_call(self) -> Callable[..., object] | None:
+        """The node's function, if a message may go around this runner to it: see `FlowFunc.direct` and `conclude`."""
+        if len(self._functions) != 1 or self._on_call is not None or self._keep_exceptions:
+            return None
+        function, spec = self._functions[0], self._functions[0].spec
+        holds = spec.holds_inputs or spec.stream_input or function.gatherer is not None
+        return None if holds or len(spec.inputs) != 1 or not spec.outputs else function.func.direct()
+
+    def conclude(self, msg: FlowMsg, started: float, result: object, error: BaseException | None = None) -> None:
+        """End a call that was made around this runner with what `direct_call` gave.
+
+        Args:
+            msg: What it was given.
+            started: When, on the clock.
+            result: What it returned.
+            error: What it raised instead.
+        """
+        function = self._functions[0]
+        if error is not None:
+            # Not raised again: the frame it would be raised in refers to it, and so would hold its messages.
+            self.complete(self._open_call(function, (msg,), msg, started), error)
+        else:
+            self._call(function, (msg,), lambda context: function.func.deliver(context, result), msg, started)
+
     def accept(self, port: int, msg: FlowMsg) -> None:
         """Take a message that arrived at a node input; runs the function if that completes a set."""
         function, local = self._by_port[port]
@@ -193,13 +217,9 @@ class NodeRunner:
 
     def _call(
         self, function: _Function, inputs: Sequence[FlowMsg], call: Callable[[CallContext], None],
-        head: FlowMsg | None = None,
+        head: FlowMsg | None = None, started: float | None = None,
     ) -> None:
-        context = CallContext(function.spec, head, self._sink, self._alloc, self, inputs, self._clock)
-        if not self._open:
-            self._counted = context.started, self.blocked
-            self.current = _trans_id(context), context.started
-        self._open.append(context)
+        context = self._open_call(function, inputs, head, started)
         try:
             call(context)
         except (Exception, SystemExit) as error:
@@ -212,6 +232,18 @@ class NodeRunner:
         else:
             if not context.is_deferred:
                 self.complete(context)
+
+    def _open_call(
+        self, function: _Function, inputs: Sequence[FlowMsg], head: FlowMsg | None, started: float | None
+    ) -> CallContext:
+        context = CallContext(function.spec, head, self._sink, self._alloc, self, inputs, self._clock)
+        if started is not None:
+            context.started = started
+        if not self._open:
+            self._counted = context.started, self.blocked
+            self.current = _trans_id(context), context.started
+        self._open.append(context)
+        return context
 
     def _fail(self, context: CallContext, error: BaseException) -> None:
         if self._keep_exceptions:

@@ -8,7 +8,7 @@ The executor has already ended transactions whose inputs were errors or skipped,
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -112,6 +112,23 @@ class FlowFunc(abc.ABC):
 
         Whatever it raises ends the transactions of `inputs` with an error; the executor goes on.
         """
+
+    def direct(self) -> Callable[..., object] | None:
+        """The function itself, where `proc` is no more than a call of it with the value of each input.
+
+        The executor may then call it without a context. An array it returns (a tuple of them, for several outputs) is
+        sent as `RunContext.send` would; what it returns besides goes to `deliver`.
+        """
+        return None
+
+    def deliver(self, context: RunContext, result: object) -> None:
+        """Send what the function that `direct` gave has returned; whatever that is, and whatever this raises.
+
+        Args:
+            context: The call's; as for `proc`.
+            result: What was returned.
+        """
+        raise NotImplementedError("a function with `direct` has `deliver` too")
 
     def deadline(self) -> float | None:
         """When `on_timer` wants to be called, on the clock of `RunContext.now`; None for never."""
