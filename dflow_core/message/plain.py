@@ -15,7 +15,7 @@ import numpy as np
 from dflow_core.errors import UsageError
 from dflow_core.message.block import Block
 from dflow_core.message.info import HEAD_SIZE, DataFlag, MsgType
-from dflow_core.message.tensor_desc import DATA_OFFSET, DESC_SIZE, TensorDesc
+from dflow_core.message.tensor_desc import DATA_OFFSET, DESC_SIZE, TensorDesc, packed_desc
 from dflow_core.message.tensors import read_tensor
 from dflow_core.types import Array, DataType, data_type_of
 
@@ -58,7 +58,7 @@ def copy_like(head: Block, array: Array, alloc: Callable[[int], Block]) -> Block
     data = block.array(writable=True)
     data[:HEAD_SIZE] = head.array()[:HEAD_SIZE]
     _SIZES.pack_into(data, _SIZES_AT, DESC_SIZE + array.nbytes, 0)
-    TensorDesc(data_type, array.shape, array.nbytes).pack_into(data, HEAD_SIZE)
-    native = array.dtype.newbyteorder("=")
-    np.copyto(data[DATA_OFFSET : DATA_OFFSET + array.nbytes].view(native).reshape(array.shape), array)
+    data[HEAD_SIZE:DATA_OFFSET] = packed_desc(data_type, array.shape, array.nbytes)
+    native = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
+    np.copyto(np.ndarray(array.shape, native, data, DATA_OFFSET), array)
     return block
