@@ -160,7 +160,7 @@ class LocalDeployment(Deployment):
                 if self._closed:
                     raise ClosedError("the graph was closed before it was started")
                 for queue in self.plan.queues:
-                    self.group.create_queue(queue.name, queue.depth, Overflow(queue.overflow))
+                    self.group.create_queue(queue.name, queue.depth, Overflow(queue.overflow), queue.max_age)
                 self._output.start()
                 self._supervisor.begin()
             self._supervisor.ready.wait()  # every start has a limit of its own
