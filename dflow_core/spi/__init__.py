@@ -5,13 +5,17 @@ Imports graph, model, message, types and errors; nothing else of the core.
 
 from dflow_core.spi.deployer import Deployer, Deployment, InstanceStatus
 from dflow_core.spi.engine import (
+    SAME_SIZES,
     CompileContext,
     Engine,
     ModelWorker,
     OutputAlloc,
     PointIO,
+    SameSizes,
     WorkerContext,
     WorkerLoader,
+    same_sizes,
+    same_sizes_text,
 )
 from dflow_core.spi.entries import DeployerEntry, EngineEntry, PointEntry, TransportEntry, UdfEntry
 from dflow_core.spi.flow_func import FlowFunc, FuncParams, RunContext
@@ -34,6 +38,7 @@ from dflow_core.spi.transport import (
 __all__ = [
     "ENTRY_POINT_GROUP",
     "NATIVE_ABI",
+    "SAME_SIZES",
     "SPI_VERSION",
     "CompileContext",
     "Deployer",
@@ -60,6 +65,7 @@ __all__ = [
     "Queue",
     "QueueStats",
     "RunContext",
+    "SameSizes",
     "Transport",
     "TransportEntry",
     "UdfEntry",
@@ -68,4 +74,6 @@ __all__ = [
     "hookimpl",
     "hookspec",
     "include_dir",
+    "same_sizes",
+    "same_sizes_text",
 ]
