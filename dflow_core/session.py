@@ -6,6 +6,7 @@ The only module that knows compiler, deploy and executor.
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -51,7 +52,7 @@ class RunningGraph:
             model.name, relation.input_names, relation.output_names, backend, options.max_unfetched
         )
 
-    @property
+    @functools.cached_property
     def input_specs(self) -> Sequence[Sequence[TensorSpec]]:
         """For each root input, what the models behind it take; empty where a function takes anything."""
         relation = self.model.relation
@@ -67,7 +68,7 @@ class RunningGraph:
             specs.append(found)
         return specs
 
-    @property
+    @functools.cached_property
     def default_in_flight(self) -> int:
         """Transactions `map` keeps under way unless told otherwise: enough to keep every instance busy."""
         instances = len(self.deployment.plan.instances) if self.deployment else 1

@@ -36,8 +36,13 @@ class Backend(abc.ABC):
         """Whether a message can be fed to each of these inputs at once."""
 
     @abc.abstractmethod
-    def feed(self, messages: Mapping[int, FlowMsg]) -> None:
-        """Feed one message to each of some inputs; `has_room` was true just before, from the same thread."""
+    def feed(self, trans_id: int, blocks: Mapping[int, Block]) -> None:
+        """Feed one message to each of some inputs; `has_room` was true just before, from the same thread.
+
+        Args:
+            trans_id: Their transaction.
+            blocks: A message for each of the inputs; they are handed over.
+        """
 
     @abc.abstractmethod
     def pump(self, timeout: float, room_for: Sequence[int] = ()) -> list[tuple[int, FlowMsg]]:

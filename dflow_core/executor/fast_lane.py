@@ -21,11 +21,9 @@ import numpy as np
 
 from dflow_core.errors import ClosedError, PoolExhaustedError, TensorError
 from dflow_core.executor.node_runner import NodeRunner
-from dflow_core.message import Block, FlowMsg, block_of
+from dflow_core.message import PLAIN_KINDS, Block, FlowMsg, block_of
 from dflow_core.spi import MemoryGroup, Queue
 from dflow_core.types import Array
-
-_COPIED_KINDS: Final = frozenset("biuf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +142,7 @@ class FastLane:
         """A block with a value as the runner would send it; None if the runner has to do that."""
         if isinstance(value, np.generic):
             value = np.asarray(value)
-        if type(value) is not np.ndarray or value.dtype.kind not in _COPIED_KINDS:
+        if type(value) is not np.ndarray or value.dtype.kind not in PLAIN_KINDS:
             return None
         if value.base is not None and block_of(value) is not None:
             return None  # it may go as it lies

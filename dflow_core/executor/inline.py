@@ -67,9 +67,9 @@ class InlineBackend(Backend):
     def has_room(self, inputs: Sequence[int]) -> bool:
         return True
 
-    def feed(self, messages: Mapping[int, FlowMsg]) -> None:
-        for port, msg in messages.items():
-            self._publish(self._relation.root.inputs[port], msg)
+    def feed(self, trans_id: int, blocks: Mapping[int, Block]) -> None:
+        for port, block in blocks.items():
+            self._publish(self._relation.root.inputs[port], FlowMsg.from_block(block))
         self._run()
 
     def pump(self, timeout: float, room_for: Sequence[int] = ()) -> list[tuple[int, FlowMsg]]:

@@ -67,6 +67,9 @@ class DataFlag:
     INJECTED: Final = 32
 
 
+_TENSOR: Final[int] = MsgType.TENSOR.value
+
+
 @dataclass(slots=True)
 class MsgInfo:
     """Head of a message without its sizes.
@@ -154,6 +157,13 @@ class MsgInfo:
     def key(self) -> tuple[int, int]:
         """What joins pair by."""
         return self.trans_id, self.data_label
+
+
+def write_plain_head(buffer: Bytes, body_size: int, trans_id: int, token: int, data_flag: int) -> None:
+    """The head of a tensor message that says no more than what it belongs to."""
+    _HEAD.pack_into(
+        buffer, 0, b"", body_size, 0, trans_id, 0, _TENSOR, 0, 0, 0, 0, data_flag, 0, 0, token, 0, 0
+    )
 
 
 _MASK = (1 << 64) - 1
