@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import difflib
 import os
+import time
 import uuid
 import weakref
 from collections.abc import Sequence
 
+import numpy as np
+
 from dflow_core.builtin_transport.block import InprocBlock
-from dflow_core.builtin_transport.region import Line, Owner, Region
+from dflow_core.builtin_transport.region import Board, Line, Owner, Region
 from dflow_core.errors import ClosedError, QueueFullError, UsageError
 from dflow_core.message import Block
 from dflow_core.spi import (
@@ -21,7 +24,6 @@ from dflow_core.spi import (
     MemoryGroup,
     Overflow,
     Queue,
-    QueueStats,
     Transport,
 )
 
@@ -39,21 +41,23 @@ class _InprocQueue(Queue):
             raise UsageError("the block belongs to another transport")
         cell, owner = block.hand_over(region)
         with region.lock():
-            if line.overflow is Overflow.BLOCK and not region.wait_until(self.is_writable, timeout):
+            began = time.monotonic()
+            writable = not line.blocks or region.wait_until(self.is_writable, timeout)
+            line.blocked += time.monotonic() - began
+            if not writable:
                 raise QueueFullError(f"queue {self.name!r} stayed full ({self.depth} messages) for {timeout:g} s")
             if line.is_closed:
                 raise ClosedError(f"queue {self.name!r} is closed")
             block.spend()
             line.sent += 1
-            full = len(line.cells) >= line.depth
+            full = len(line.cells) >= line.room
             if full and line.overflow is Overflow.DROP_NEWEST:
                 line.dropped += 1
-                region.drop(cell, owner)
+                self._group.displace(self.name, InprocBlock(region, cell, owner))
                 return
             if full:
-                line.dropped += 1
-                region.drop(line.cells.popleft(), line.owner)
-            line.cells.append(cell)
+                self._displace_oldest()
+            line.cells.append((cell, time.monotonic()))
             region.hold(cell, line.owner)
             region.drop(cell, owner)
             region.changed.notify_all()
@@ -61,16 +65,23 @@ class _InprocQueue(Queue):
     def get(self, timeout: float | None = None) -> Block | None:
         region, line = self._group.region(), self._line
         with region.lock():
-            if not region.wait_until(self.is_readable, timeout):
+            began = time.monotonic()
+            ready = region.wait_until(self._is_deliverable, timeout)
+            line.waiting += time.monotonic() - began
+            if not ready:
                 return None
             if not line.cells:
                 raise ClosedError(f"queue {self.name!r} is closed")
-            cell = line.cells.popleft()
+            cell, _ = line.cells.popleft()
             line.delivered += 1
             region.hold(cell, self._group.owner)
             region.drop(cell, line.owner)
             region.changed.notify_all()
         return InprocBlock(region, cell, self._group.owner)
+
+    def take_dropped(self) -> list[Block]:
+        with self._group.region().lock():
+            return self._group.take_displaced(self.name)
 
     def level(self) -> int:
         with self._group.region().lock():
@@ -88,7 +99,25 @@ class _InprocQueue(Queue):
 
     def is_writable(self) -> bool:
         """With the lock held: whether `put` has something to say."""
-        return len(self._line.cells) < self._line.depth or self._line.is_closed
+        self._drop_aged()
+        return not self._line.blocks or len(self._line.cells) < self._line.room or self._line.is_closed
+
+    def _is_deliverable(self) -> bool:
+        self._drop_aged()
+        return self.is_readable()
+
+    def _drop_aged(self) -> None:
+        while self._line.aged():
+            self._displace_oldest()
+
+    def _displace_oldest(self) -> None:
+        region, line, group = self._group.region(), self._line, self._group
+        cell, _ = line.cells.popleft()
+        line.dropped += 1
+        region.hold(cell, group.owner)
+        region.drop(cell, line.owner)
+        group.displace(self.name, InprocBlock(region, cell, group.owner))
+        region.changed.notify_all()
 
 
 class _InprocDoorbell(Doorbell):
@@ -121,6 +150,15 @@ class _InprocGroup(MemoryGroup):
                 raise UsageError(f"the memory group has {region.config.max_members} members already")
             self.owner = Owner(label, os.getpid(), min(free))
             region.members[self.owner.number] = self.owner
+        self._displaced: dict[str, list[Block]] = {}
+
+    def displace(self, queue: str, block: Block) -> None:
+        """With the lock held: keep a block that gave way until `take_dropped` asks for it."""
+        self._displaced.setdefault(queue, []).append(block)
+
+    def take_displaced(self, queue: str) -> list[Block]:
+        """With the lock held: what was kept of a queue."""
+        return self._displaced.pop(queue, [])
 
     def region(self) -> Region:
         """The shared region, as long as this member is in it."""
@@ -152,7 +190,7 @@ class _InprocGroup(MemoryGroup):
                 raise UsageError(f"there is a queue {name!r} already")
             if len(region.lines) >= region.config.max_queues:
                 raise UsageError(f"the memory group has {len(region.lines)} queues already, no more are allowed")
-            line = region.lines[name] = Line(name, depth, overflow, Owner(f"queue {name!r}", 0))
+            line = region.lines[name] = Line(name, depth, overflow, max_age, Owner(f"queue {name!r}", 0))
         return _InprocQueue(self, line)
 
     def queue(self, name: str) -> Queue:
@@ -162,6 +200,14 @@ class _InprocGroup(MemoryGroup):
             near = difflib.get_close_matches(name, names, 3)
             raise UsageError(f"there is no queue {name!r}", hint=f"near names: {', '.join(near)}" if near else None)
         return _InprocQueue(self, line)
+
+    def board(self, name: str, words: int) -> Board:
+        region = self.region()
+        with region.lock():
+            board = region.boards.setdefault(name, np.zeros(words, np.uint64))
+        if len(board) != words:
+            raise UsageError(f"there are {len(board)} counters of the name {name!r} already, not {words}")
+        return board
 
     def doorbell(self) -> Doorbell:
         return _InprocDoorbell(self.region())
@@ -181,9 +227,7 @@ class _InprocGroup(MemoryGroup):
     def stats(self) -> GroupStats:
         region = self.region()
         with region.lock():
-            queues = tuple(
-                QueueStats(q.name, q.depth, len(q.cells), q.sent, q.delivered, q.dropped) for q in region.lines.values()
-            )
+            queues = tuple(line.stats() for line in region.lines.values())
             return GroupStats(
                 region.blocks, region.in_use, region.backed, region.limit, region.holders(), queues
             )
@@ -197,6 +241,7 @@ class _InprocGroup(MemoryGroup):
         if self._is_closed:
             return
         self._is_closed = True
+        self._displaced.clear()
         with self._region.lock():
             self._region.members.pop(self.owner.number, None)
             if self._is_owner:

@@ -14,14 +14,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
 from dflow_core.errors import PoolExhaustedError
 from dflow_core.message import Bytes
-from dflow_core.spi import GroupConfig, Holder, Overflow
+from dflow_core.spi import GroupConfig, Holder, Overflow, QueueStats
 
 NOTHING: Bytes = np.empty(0, np.uint8)
+Board: TypeAlias = np.ndarray[tuple[int], np.dtype[np.uint64]]
 
 _ALIGN = 64
 _PAGE = 4096
@@ -56,12 +58,37 @@ class Line:
     name: str
     depth: int
     overflow: Overflow
+    max_age: float
     owner: Owner
-    cells: deque[Cell] = field(default_factory=deque)
+    cells: deque[tuple[Cell, float]] = field(default_factory=deque)
     is_closed: bool = False
     sent: int = 0
     delivered: int = 0
     dropped: int = 0
+    blocked: float = 0.0
+    waiting: float = 0.0
+    room: int = 0
+
+    def __post_init__(self) -> None:
+        self.room = 1 if self.overflow is Overflow.KEEP_LATEST else self.depth
+
+    @property
+    def blocks(self) -> bool:
+        """Whether a full one makes producers wait."""
+        return self.overflow in (Overflow.BLOCK, Overflow.MAX_AGE)
+
+    def aged(self) -> bool:
+        """Whether its oldest message is too old to be delivered."""
+        limit = self.max_age if self.overflow is Overflow.MAX_AGE else 0.0
+        return bool(limit and self.cells) and time.monotonic() - self.cells[0][1] > limit
+
+    def stats(self) -> QueueStats:
+        """Its counters."""
+        age = time.monotonic() - self.cells[0][1] if self.cells else 0.0
+        return QueueStats(
+            self.name, self.depth, len(self.cells), self.sent, self.delivered, self.dropped, 0, age, self.blocked,
+            self.waiting,
+        )
 
 
 class Region:
@@ -77,6 +104,7 @@ class Region:
         self._free: dict[int, list[Bytes]] = {}
         self._returned: deque[tuple[Cell, Owner]] = deque()
         self.owners: dict[Owner, None] = {}
+        self.boards: dict[str, Board] = {}
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dflow_core.errors import ClosedError, NodeError, PoolExhaustedError, QueueFullError
 from dflow_core.executor.fast_lane import FastLane, LaneIo
+from dflow_core.executor.lossy import NOTICE_SLICE, flush, reader, sender, waitable
 from dflow_core.executor.model_func import load_functions
 from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.executor.trace import CallTrace
@@ -90,9 +91,9 @@ class InstanceRunner:
             model, funcs, instance=plan.index, sink=self._send, alloc=self._alloc, dead=dead,
             on_call=self._trace.call if self._trace else None, waiting=self._is_input_waiting,
         )
-        self._inputs = [self._group.queue(name) for name in plan.inputs]
+        self._inputs = [reader(self._group, name, plan.notices) for name in plan.inputs]
         names = [name for routes in plan.outputs for route in routes for name in route.queues]
-        self._queues = {name: self._group.queue(name) for name in names}
+        self._queues = {name: sender(self._group, name, plan.notices) for name in names}
 
     def run(self) -> None:
         """Work until the input queues are closed and empty, or `stop`.
@@ -119,7 +120,7 @@ class InstanceRunner:
         assert self._runner is not None
         call = self._runner.direct_call()
         routes = [self._plan.outputs[output] for output in self._model.functions[0].outputs]
-        if call is None or len(self._inputs) != 1 or any(len(r.queues) != 1 for each in routes for r in each):
+        if call is None or self._plan.notices or len(self._inputs) != 1 or any(len(r.queues) != 1 for each in routes for r in each):
             return None
         targets = [[self._queues[route.queues[0]] for route in each] for each in routes]
         io = LaneIo(
@@ -137,7 +138,8 @@ class InstanceRunner:
                 self._runner.settle()
                 self._runner.tick()
                 self._check_failure()
-                doorbell.wait(list(open_ports.values()), timeout=self._wait_limit())
+                limit = NOTICE_SLICE if flush(self._queues.values()) else _SLICE
+                doorbell.wait(waitable(open_ports.values()), timeout=self._wait_limit(limit))
 
     def stop(self) -> None:
         """Make `run` return soon without draining; any thread may call."""
@@ -189,12 +191,12 @@ class InstanceRunner:
     def _is_input_waiting(self) -> bool:
         return all(queue.level() > 0 for queue in self._inputs)
 
-    def _wait_limit(self) -> float:
+    def _wait_limit(self, limit: float) -> float:
         assert self._runner is not None
         deadline = self._runner.deadline()
         if deadline is None:
-            return _SLICE
-        return min(_SLICE, max(0.0, deadline - time.monotonic()))
+            return limit
+        return min(limit, max(0.0, deadline - time.monotonic()))
 
     def _alloc(self, size: int) -> Block:
         limit = time.monotonic() + _ALLOC_LIMIT

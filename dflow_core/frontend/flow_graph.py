@@ -295,6 +295,8 @@ class FlowGraph(data.FlowGraph):
     def _with_cause(self, error: DflowError) -> DflowError:
         if isinstance(error, DroppedError) and error.hint is None:
             error.hint = "a node returned nothing for it (choice_output, an empty generator, or a batch took it)"
+            if error.message.startswith("queue "):
+                error.hint = "the queue is allowed to: see set_queue(overflow=...)"
         return error
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
