@@ -14,7 +14,7 @@ from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.executor.trace import CallTrace
 from dflow_core.message import Block, FlowMsg, alloc_tensor, seal
 from dflow_core.model import DeadPart, InstancePlan, PneModel, UdfModel
-from dflow_core.spi import FlowFunc, FuncParams, MemoryGroup, Queue, WorkerContext, WorkerLoader
+from dflow_core.spi import Doorbell, FlowFunc, FuncParams, MemoryGroup, Queue, WorkerContext, WorkerLoader
 
 _SLICE = 0.2
 _PATIENCE = 60.0
@@ -50,6 +50,7 @@ class InstanceRunner:
         self._dead_parts = dead_parts
         self._report = report
         self._stopping = threading.Event()
+        self._doorbell: Doorbell | None = None
         self._runner: NodeRunner | None = None
         self._trace: CallTrace | None = None
         self._inputs: list[Queue] = []
@@ -131,19 +132,21 @@ class InstanceRunner:
 
     def _run_rounds(self) -> None:
         assert self._runner is not None
-        doorbell = self._group.doorbell()
+        doorbell = self._doorbell = self._group.doorbell()
         open_ports = dict(enumerate(self._inputs))
         while open_ports and not self._stopping.is_set():
             if not self._take_round(open_ports):
                 self._runner.settle()
                 self._runner.tick()
                 self._check_failure()
-                limit = NOTICE_SLICE if flush(self._queues.values()) else _SLICE
+                limit = NOTICE_SLICE if flush(self._queues.values()) else _PATIENCE
                 doorbell.wait(waitable(open_ports.values()), timeout=self._wait_limit(limit))
 
     def stop(self) -> None:
         """Make `run` return soon without draining; any thread may call."""
         self._stopping.set()
+        if self._doorbell is not None:
+            self._doorbell.ring()
 
     def close(self) -> None:
         """Close the functions."""
