@@ -9,12 +9,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dflow_core.errors import ClosedError, NodeError, PoolExhaustedError, QueueFullError
 from dflow_core.executor.fast_lane import FastLane, LaneIo
 from dflow_core.executor.lossy import NOTICE_SLICE, flush, reader, sender, waitable
-from dflow_core.executor.model_func import load_functions
+from dflow_core.executor.model_func import init_functions
 from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.executor.trace import CallTrace
 from dflow_core.message import Block, FlowMsg, alloc_tensor, seal
 from dflow_core.model import DeadPart, InstancePlan, PneModel, UdfModel
-from dflow_core.spi import Doorbell, FlowFunc, FuncParams, MemoryGroup, Queue, WorkerContext, WorkerLoader
+from dflow_core.spi import (
+    Doorbell,
+    FlowFunc,
+    FuncParams,
+    MemoryGroup,
+    NodeLinks,
+    NodeWorker,
+    Queue,
+    WorkerContext,
+    WorkerLoader,
+)
 
 _SLICE = 0.2
 _PATIENCE = 60.0
@@ -52,6 +62,7 @@ class InstanceRunner:
         self._stopping = threading.Event()
         self._doorbell: Doorbell | None = None
         self._runner: NodeRunner | None = None
+        self._worker: NodeWorker | None = None
         self._trace: CallTrace | None = None
         self._inputs: list[Queue] = []
         self._queues: dict[str, Queue] = {}
@@ -59,17 +70,20 @@ class InstanceRunner:
     @property
     def calls(self) -> int:
         """Calls finished."""
-        return self._runner.calls if self._runner else 0
+        doer = self._worker or self._runner
+        return doer.calls if doer else 0
 
     @property
     def busy(self) -> float:
         """Seconds spent in calls."""
-        return self._runner.busy if self._runner else 0.0
+        doer = self._worker or self._runner
+        return doer.busy if doer else 0.0
 
     @property
     def current(self) -> tuple[int, float] | None:
         """Transaction in work and since when (monotonic seconds), or None."""
-        return self._runner.current if self._runner else None
+        doer = self._worker or self._runner
+        return doer.current if doer else None
 
     def load(self) -> None:
         """Load the model and initialise its functions; may take long and raise anything."""
@@ -84,7 +98,12 @@ class InstanceRunner:
             model.name, plan.index, plan.count, plan.device, plan.threads, len(plan.inputs), len(plan.outputs),
             model.params if isinstance(model, UdfModel) else {},
         )
-        funcs = load_functions(model, self._loader, context, params)
+        worker = self._loader(model, context)
+        if isinstance(worker, NodeWorker):
+            self._worker = worker
+            worker.open(NodeLinks(self._group, plan, params, self._dead_parts))
+            return
+        funcs = init_functions(model, worker, params)
         dead = [(part.trans_id, part.data_label, part.ports) for part in self._dead_parts]
         if self._options.get("trace"):
             self._trace = CallTrace(self._options["trace"], model.name, plan.index)
@@ -102,6 +121,8 @@ class InstanceRunner:
         Raises:
             NodeError: after a failing call, if the node's `on_error` is `stop`.
         """
+        if self._worker is not None:
+            return self._worker.run()
         assert self._runner is not None, "load() first"
         lane = self._fast_lane()
         try:
@@ -121,7 +142,9 @@ class InstanceRunner:
         assert self._runner is not None
         call = self._runner.direct_call()
         routes = [self._plan.outputs[output] for output in self._model.functions[0].outputs]
-        if call is None or self._plan.notices or len(self._inputs) != 1 or any(len(r.queues) != 1 for each in routes for r in each):
+        if call is None or len(self._inputs) != 1 or any(len(r.queues) != 1 for each in routes for r in each):
+            return None
+        if self._plan.notices:  # what is dropped needs more than the lane does
             return None
         targets = [[self._queues[route.queues[0]] for route in each] for each in routes]
         io = LaneIo(
@@ -147,11 +170,15 @@ class InstanceRunner:
         self._stopping.set()
         if self._doorbell is not None:
             self._doorbell.ring()
+        if self._worker is not None:
+            self._worker.stop()
 
     def close(self) -> None:
         """Close the functions."""
         if self._trace is not None:
             self._trace.close()
+        if self._worker is not None:
+            self._worker.close()
         if self._runner is not None:
             self._runner.close()
             self._runner = None

@@ -1,9 +1,10 @@
 """Queues that may drop messages, as executors and callers see them: every dropped message still ends its transaction.
 
 Beside such a queue lies another one, for notices: whoever displaces a message sends the reader a skip with the same
-key and token there, so that joins, batches and the caller learn that nothing will come. A notice carries nothing but
-heads. Where the reader is so far behind that even the notices find no room, they are put together into few messages,
-and wait at the sender: it never waits for them.
+key and token there, so that joins, batches and the caller learn that nothing will come. Messages without data (skips,
+errors, ends) take that way too: they must not be dropped, nor take the place of one with data. Where the reader is so
+far behind that even the notices find no room, they are put together into few messages, and wait at the sender: it
+never waits for them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dflow_core.errors import ClosedError, PoolExhaustedError, QueueFullError
-from dflow_core.message import Aux, Block, DataFlag, ErrorInfo, FlowMsg, HeapBlock, Member, seal
+from dflow_core.message import Aux, Block, DataFlag, ErrorInfo, FlowMsg, HeapBlock, Member, MsgInfo, seal
 from dflow_core.spi import MemoryGroup, Queue
 
 NOTICE_SLICE = 0.02
@@ -25,17 +26,22 @@ DROPPED = "dropped"
 
 
 def notice_of(msg: FlowMsg, queue: str) -> FlowMsg:
-    """What the reader of a queue gets instead of a message that the queue dropped; errors and ends go on as they are.
+    """What the reader of a queue gets instead of a message that the queue dropped; one without data goes on as it is.
 
     Args:
         msg: The message.
         queue: Name of the queue.
     """
-    if not msg.is_data:
+    if has_no_data(msg):
         return FlowMsg(msg.info, None, msg.aux)
     info = replace(msg.info, data_flag=msg.info.data_flag | DataFlag.SKIP | DataFlag.NULL)
     reason = ErrorInfo(DROPPED, f"queue {queue!r} dropped a message of it", node=queue)
     return FlowMsg(info, None, Aux(msg.aux.members, reason))
+
+
+def has_no_data(msg: FlowMsg) -> bool:
+    """Whether a message says something that must not be dropped: a skip, an error, an end."""
+    return not msg.is_data or msg.is_null
 
 
 def merged(first: FlowMsg, second: FlowMsg) -> FlowMsg | None:
@@ -87,6 +93,11 @@ class LossySender(Queue):
         return bool(self._backlog)
 
     def put(self, block: Block, timeout: float | None = None) -> None:
+        if has_no_data(FlowMsg(MsgInfo.unpack(block.array())[0])):
+            with self._lock:
+                self._backlog.append(block)
+            self.flush()
+            return
         try:
             self.queue.put(block, timeout)
         finally:

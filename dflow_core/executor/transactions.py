@@ -211,7 +211,8 @@ class TransactionTable:
         for label in sorted(transaction.results):
             self._deliver(transaction, label)
         dropped = transaction.delivered == 0
-        self._finish(trans_id, transaction, Outcome(trans_id, last=True, dropped=dropped, reason=transaction.reason if dropped else ""))
+        reason = transaction.reason if dropped else ""
+        self._finish(trans_id, transaction, Outcome(trans_id, last=True, dropped=dropped, reason=reason))
 
     def _finish(self, trans_id: int, transaction: _Transaction, outcome: Outcome) -> None:
         del self._open[trans_id]
