@@ -18,9 +18,10 @@ from dflow_core.spi.engine import (
     same_sizes_text,
 )
 from dflow_core.spi.entries import DeployerEntry, EngineEntry, PointEntry, TransportEntry, UdfEntry
-from dflow_core.spi.flow_func import FlowFunc, FuncParams, RunContext
+from dflow_core.spi.flow_func import FlowFunc, FuncParams, LibraryFunc, RunContext
 from dflow_core.spi.hooks import ENTRY_POINT_GROUP, SPI_VERSION, hookimpl, hookspec
 from dflow_core.spi.native_table import NATIVE_ABI, NativeTable, include_dir
+from dflow_core.spi.node_worker import NodeLinks, NodeWorker
 from dflow_core.spi.transport import (
     Doorbell,
     GroupConfig,
@@ -54,10 +55,13 @@ __all__ = [
     "GroupStats",
     "Holder",
     "InstanceStatus",
+    "LibraryFunc",
     "LostMessage",
     "MemoryGroup",
     "ModelWorker",
     "NativeTable",
+    "NodeLinks",
+    "NodeWorker",
     "OutputAlloc",
     "Overflow",
     "PointEntry",

@@ -18,6 +18,7 @@ from dflow_core.errors import DflowError
 from dflow_core.graph import ProcessPoint
 from dflow_core.model import GraphModel, PneModel, SerializedModel
 from dflow_core.spi.flow_func import FlowFunc
+from dflow_core.spi.node_worker import NodeWorker
 from dflow_core.types import Array, TensorSpec
 
 OutputAlloc: TypeAlias = Callable[[Sequence[int], "np.dtype[np.generic]"], Array]
@@ -64,6 +65,7 @@ class CompileContext:
         options: Options in force for this node: global, overridden by graph, overridden by node.
         input_count, output_count: Ports of the node.
         report: Takes one sentence about a decision worth telling (shown by `dflow plan`).
+        cancelled: Whether nobody wants the result any more; for engines that work for seconds.
     """
 
     node: str
@@ -71,6 +73,7 @@ class CompileContext:
     input_count: int
     output_count: int
     report: Callable[[str], None] = lambda _text: None
+    cancelled: Callable[[], bool] = lambda: False
 
 
 class Engine(abc.ABC):
@@ -188,5 +191,5 @@ class ModelWorker(abc.ABC):
         """Free everything; calls in flight are ended first, and their results are lost. Idempotent."""
 
 
-WorkerLoader: TypeAlias = Callable[[PneModel, WorkerContext], "ModelWorker | Sequence[FlowFunc]"]
-"""Loads a model: gives a ModelWorker, or one FlowFunc for each of the model's functions in order."""
+WorkerLoader: TypeAlias = Callable[[PneModel, WorkerContext], "ModelWorker | Sequence[FlowFunc] | NodeWorker"]
+"""Loads a model: gives a ModelWorker, one FlowFunc for each of the model's functions in order, or a NodeWorker."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dflow_core.errors import UsageError
 from dflow_core.message import FlowMsg, Member
 from dflow_core.types import Array
 
@@ -148,3 +149,21 @@ class FlowFunc(abc.ABC):
 
     def close(self) -> None:
         """Called once at the end."""
+
+
+class LibraryFunc(FlowFunc):
+    """A function in a library that was built with the C++ SDK and shipped ready-made.
+
+    The engine for user functions takes it as it is and runs it without Python; see `UdfEntry`.
+
+    Args:
+        library: Path of the library; the folder it lies in is the function's work path.
+        function: Name it is registered under in there.
+    """
+
+    def __init__(self, library: str, function: str) -> None:
+        self.library = library
+        self.function = function
+
+    def proc(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
+        raise UsageError(f"{self.function!r} is a C++ function: only the engine for user functions can run it")
