@@ -20,6 +20,7 @@ from typing import Final
 import numpy as np
 
 from dflow_core.errors import ClosedError, PoolExhaustedError, TensorError
+from dflow_core.executor.meter import BLOCKED, BUSY, CALLS, SINCE, TRANS_ID
 from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.message import PLAIN_KINDS, Block, FlowMsg, block_of
 from dflow_core.spi import MemoryGroup, Queue
@@ -73,6 +74,7 @@ class FastLane:
         io, runner, call, clock, only = self._io, self._runner, self._call, time.monotonic, self._only
         get, peek, put, is_stopping = io.source.get, io.group.peek, io.put, io.is_stopping
         block: Block | None
+        ints, floats = runner.meter.ints, runner.meter.floats
         array: Array | None
         while not is_stopping():
             array = result = plain = block = None  # nothing may hold a message while this waits
@@ -92,6 +94,7 @@ class FastLane:
             plain = None
             shape, dtype, started = array.shape, array.dtype, clock()
             runner.current = trans_id, started
+            ints[TRANS_ID], floats[SINCE] = trans_id, started
             try:
                 result = call(array)
             except (Exception, SystemExit) as error:
@@ -112,6 +115,7 @@ class FastLane:
             runner.busy += ended - started
             runner.blocked += clock() - ended
             runner.current = None
+            ints[CALLS], floats[BUSY], floats[BLOCKED], floats[SINCE] = runner.calls, runner.busy, runner.blocked, 0.0
 
     def _send(self, block: Block, result: object, same: Array | None) -> float:
         """Send what the function gave, if it is arrays only; gives when it began to put them into queues, or -1.

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dflow_core.errors import ClosedError, NodeError, PoolExhaustedError, QueueFullError
 from dflow_core.executor.fast_lane import FastLane, LaneIo
 from dflow_core.executor.lossy import NOTICE_SLICE, flush, reader, sender, waitable
+from dflow_core.executor.meter import WORDS, Meter, board_name
 from dflow_core.executor.model_func import init_functions
 from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.executor.trace import CallTrace
 from dflow_core.message import Block, FlowMsg, alloc_tensor, seal
-from dflow_core.model import DeadPart, InstancePlan, PneModel, UdfModel
+from dflow_core.model import DeadPart, InstancePlan, PneModel, Route, UdfModel
 from dflow_core.spi import (
     Doorbell,
     FlowFunc,
@@ -66,6 +67,7 @@ class InstanceRunner:
         self._trace: CallTrace | None = None
         self._inputs: list[Queue] = []
         self._queues: dict[str, Queue] = {}
+        self._targets: list[list[Queue] | None] = []
 
     @property
     def calls(self) -> int:
@@ -110,10 +112,12 @@ class InstanceRunner:
         self._runner = NodeRunner(
             model, funcs, instance=plan.index, sink=self._send, alloc=self._alloc, dead=dead,
             on_call=self._trace.call if self._trace else None, waiting=self._is_input_waiting,
+            meter=Meter(self._group.board(board_name(model.name, plan.index), WORDS)),
         )
         self._inputs = [reader(self._group, name, plan.notices) for name in plan.inputs]
         names = [name for routes in plan.outputs for route in routes for name in route.queues]
         self._queues = {name: sender(self._group, name, plan.notices) for name in names}
+        self._targets = [self._fixed_targets(routes) for routes in plan.outputs]
 
     def run(self) -> None:
         """Work until the input queues are closed and empty, or `stop`.
@@ -141,17 +145,23 @@ class InstanceRunner:
         """The short way, if this node is one for it: a plain function behind one queue."""
         assert self._runner is not None
         call = self._runner.direct_call()
-        routes = [self._plan.outputs[output] for output in self._model.functions[0].outputs]
-        if call is None or len(self._inputs) != 1 or any(len(r.queues) != 1 for each in routes for r in each):
+        if call is None or len(self._inputs) != 1 or self._plan.notices:  # what is dropped needs more than the lane does
             return None
-        if self._plan.notices:  # what is dropped needs more than the lane does
+        found = [self._targets[output] for output in self._model.functions[0].outputs]
+        targets = [queues for queues in found if queues is not None]
+        if len(targets) < len(found):
             return None
-        targets = [[self._queues[route.queues[0]] for route in each] for each in routes]
         io = LaneIo(
             self._group, self._inputs[0], targets, self._put, lambda block: self._accept(0, block),
             self._check_failure, self._stopping.is_set,
         )
         return FastLane(self._runner, call, io)
+
+    def _fixed_targets(self, routes: Sequence[Route]) -> list[Queue] | None:
+        """Where messages of an output go, if that is the same for all of them."""
+        if any(len(route.queues) > 1 for route in routes):
+            return None
+        return [self._queues[route.queues[0]] for route in routes]
 
     def _run_rounds(self) -> None:
         assert self._runner is not None
@@ -247,7 +257,9 @@ class InstanceRunner:
             msg = seal(msg, self._alloc)
         block = msg.block
         assert block is not None
-        targets = [self._queues[route.pick(msg.info.trans_id, msg.info.route_label)] for route in routes]
+        targets = self._targets[output]
+        if targets is None:
+            targets = [self._queues[route.pick(msg.info.trans_id, msg.info.route_label)] for route in routes]
         copies = [block.retain() for _ in targets[1:]]
         for queue, reference in zip(targets, [*copies, block]):
             self._put(queue, reference)

@@ -17,12 +17,17 @@ from dflow_core.errors import DflowError, TensorError
 from dflow_core.executor.aligner import Aligner, MessageSet
 from dflow_core.executor.call_context import CallContext, OutputSink
 from dflow_core.executor.gathering import Gathered, Gatherer
+from dflow_core.executor.meter import BLOCKED, BUSY, CALLS, FAILED, Meter
 from dflow_core.message import Alloc, Aux, DataFlag, ErrorInfo, FlowMsg, describe
 from dflow_core.model import PneModel
 from dflow_core.spi import FlowFunc
 from dflow_core.types import FuncSpec
 
 Clock = Callable[[], float]
+
+
+_STOPPING = (DataFlag.ERROR, DataFlag.SKIP | DataFlag.END)
+"""Flags that end a set of inputs without a call, the stronger first."""
 
 
 @dataclass(slots=True)
@@ -49,6 +54,7 @@ class NodeRunner:
         keep_exceptions: Whether to keep the last exception object; it pins the messages of its call.
         waiting: Whether more input is there, so that a function may leave a call open; whoever gives it must call
             `settle` when there is no more.
+        meter: Takes the counters.
     """
 
     def __init__(
@@ -64,10 +70,12 @@ class NodeRunner:
         on_call: Callable[[int, float, float], None] | None = None,
         keep_exceptions: bool = False,
         waiting: Callable[[], bool] | None = None,
+        meter: Meter | None = None,
     ) -> None:
-        self.calls = 0
-        self.busy = 0.0
-        self.blocked = 0.0
+        self.meter = meter = meter or Meter()
+        self.calls = meter.ints[CALLS]
+        self.busy = meter.floats[BUSY]
+        self.blocked = meter.floats[BLOCKED]
         self.current: tuple[int, float] | None = None
         self.last_error: ErrorInfo | None = None
         self.last_failed = 0
@@ -163,12 +171,10 @@ class NodeRunner:
 
     def _run(self, function: _Function, inputs: MessageSet) -> None:
         first = inputs[0]
-        for msg in inputs:
-            if msg.info.data_flag & DataFlag.ERROR:
-                return self._pass_on(function, msg)
-        for msg in inputs:
-            if msg.info.data_flag & (DataFlag.SKIP | DataFlag.END):
-                return self._pass_on(function, msg)
+        for stops in _STOPPING:
+            for msg in inputs:
+                if msg.info.data_flag & stops:
+                    return self._pass_on(function, msg)
         self._call(function, inputs, lambda context: function.func.proc(context, inputs), first)
 
     def _run_gathered(self, function: _Function, gathered: Gathered) -> None:
@@ -242,12 +248,14 @@ class NodeRunner:
         if not self._open:
             self._counted = context.started, self.blocked
             self.current = _trans_id(context), context.started
+            self.meter.start(*self.current)
         self._open.append(context)
         return context
 
     def _fail(self, context: CallContext, error: BaseException) -> None:
         if self._keep_exceptions:
             self.last_exception = error
+        self.meter.ints[FAILED] += 1
         self.last_error = self.explain(error, context.inputs)
         self.last_failed = _trans_id(context)
         context.fail_call(self.last_error)
@@ -260,6 +268,9 @@ class NodeRunner:
         self._counted = ended, self.blocked
         self.calls += 1
         self.current = (_trans_id(self._open[0]), self._open[0].started) if self._open else None
+        self.meter.end(self.calls, self.busy, self.blocked)
+        if self.current is not None:
+            self.meter.start(*self.current)
         if self._on_call is not None:
             self._on_call(_trans_id(context), max(context.started, since), ended)
 
