@@ -103,6 +103,8 @@ def encode(value: object, info: MsgInfo, alloc: Alloc = HeapBlock, aux: Aux = NO
         TensorError: if an array's dtype cannot be sent.
         PackagingError: if an object cannot be pickled.
     """
+    if type(value) is np.ndarray and value.dtype.kind != "O":
+        return _encode_array(value, None, info, alloc, aux)
     if isinstance(value, FlowMsg):
         null = value.info.data_flag & DataFlag.NULL
         return seal(FlowMsg(_retype(info, value.info.msg_type, null), value.body, aux), alloc)
@@ -165,7 +167,7 @@ def _encode_array(array: Array, declared: DataType | None, info: MsgInfo, alloc:
     if array.base is not None:
         in_place = _reusable_block(array, info, extra)
         if in_place is not None:
-            return FlowMsg.from_block(in_place.retain())
+            return FlowMsg(info, in_place.array()[HEAD_SIZE : DATA_OFFSET + size], aux, in_place.retain())
     end = DATA_OFFSET + size
     block = alloc(end + len(extra))
     data = block.array(writable=True)
