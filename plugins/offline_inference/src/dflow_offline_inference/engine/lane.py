@@ -116,19 +116,22 @@ class Lane:
 
     def _serve(self, worker: ModelWorker) -> None:
         assert self.station.shapes is not None
-        shapes = self.station.shapes
-        while True:
-            batch = self._next()
-            if batch is None and not self._flights:
-                return
-            if batch:
-                self._start(worker, shapes, batch)
-            if self._flights and (not batch or len(self._flights) >= worker.depth):
-                self._finish(worker, shapes)
+        while self._step(worker, self.station.shapes):
             failure = worker.failure()
             if failure is not None:
                 self._give_up(failure)
                 return
+
+    def _step(self, worker: ModelWorker, shapes: ModelShapes) -> bool:
+        """Submit a batch, or collect one; False when there is nothing left and never will be."""
+        batch = self._next()
+        if batch is None and not self._flights:
+            return False
+        if batch is not None:
+            self._start(worker, shapes, batch)
+        if self._flights and (batch is None or len(self._flights) >= worker.depth):
+            self._finish(worker, shapes)
+        return True
 
     def _next(self) -> Batch | None:
         """The next batch, its requests running; None if there is none now."""

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
-from dflow_core.errors import QueueFullError, TensorError
+from dflow_core.errors import PoolExhaustedError, TensorError
 from dflow_offline_inference.offline.handle import Handle
 from dflow_offline_inference.requests import Result
 
@@ -39,7 +39,7 @@ def stream(
                 except StopIteration:
                     exhausted = True
                     break
-                line.add(_submitted(submit, item, keep_errors))
+                line.add(_submitted(submit, item))
             if not line.count:
                 return
             outcome = _outcome(line.next())
@@ -50,13 +50,11 @@ def stream(
         line.cancel()
 
 
-def _submitted(submit: Callable[[object], Handle], item: object, keep_errors: bool) -> _Entry:
+def _submitted(submit: Callable[[object], Handle], item: object) -> _Entry:
     """The handle of an item, or why it cannot be run."""
     try:
         return submit(item)
-    except (TensorError, QueueFullError) as error:
-        if not keep_errors:
-            raise
+    except (TensorError, PoolExhaustedError) as error:
         return error
 
 
