@@ -25,14 +25,14 @@ OUTSIDE = {"", "__main__"}
 SIDE_DOORS = (r"(^|\.)(\w+_)?serde$", r"^dflow_core\.spi\.hooks$")
 FOR_PLUGINS = {"spi", "graph", "model", "message", "types", "errors", "udf"}
 # Plugins that stand on top of the core, as the command line does: they plug nothing in, and may bring commands.
-APPLICATIONS = {"dflow_offline_inference": {"session", "deploy", "cli"}}
+APPLICATIONS = {"dflow_offline_inference": {"session", "deploy", "cli"}, "dflow_pne_udf": {"cli"}}
 
 # A library, and the modules it may be imported by.
 BORDERS = {
     "google.protobuf": r"(^|\.)(\w+_)?serde$|^dflow_core\.proto",
     "dflow_core.proto": r"(^|\.)(\w+_)?serde$|^dflow_core\.proto",
     "pluggy": r"^dflow_core\.(spi|plugins)\b",
-    "subprocess": r"^dflow_core\.deploy\.processes$",
+    "subprocess": r"^dflow_core\.deploy\.processes$|^dflow_pne_udf\.building\.process$",
     "multiprocessing": r"^$",
     "cffi": r"bindings(\.|$)",
     "grpc": r"^dflow_transport_grpc\b",
