@@ -145,7 +145,7 @@ class InstanceRunner:
         """The short way, if this node is one for it: a plain function behind one queue."""
         assert self._runner is not None
         call = self._runner.direct_call()
-        if call is None or len(self._inputs) != 1 or self._plan.notices:  # what is dropped needs more than the lane does
+        if call is None or len(self._inputs) != 1 or self._plan.notices:  # drops need more than the lane does
             return None
         found = [self._targets[output] for output in self._model.functions[0].outputs]
         targets = [queues for queues in found if queues is not None]
