@@ -15,7 +15,7 @@ from dflow_core import builtin
 from dflow_core.compiler import BuildReport, CompileCache, FlowModelBuilder, check_graph
 from dflow_core.deploy import machine_resources, plan_deployment
 from dflow_core.errors import ClosedError, Fault
-from dflow_core.executor import Backend, GraphClient, InlineBackend, QueueBackend
+from dflow_core.executor import Backend, GraphClient, GraphStats, InlineBackend, QueueBackend, StallMonitor, graph_stats
 from dflow_core.graph import FlowGraph
 from dflow_core.message import Block
 from dflow_core.model import GRAPH_OPTIONS, DeployPlan, FlowModel, UdfModel
@@ -51,6 +51,12 @@ class RunningGraph:
         self.client = GraphClient(
             model.name, relation.input_names, relation.output_names, backend, options.max_unfetched
         )
+        if deployment is not None and options.stall_report > 0:
+            readers = {queue: i.model for i in deployment.plan.instances for queue in i.inputs}
+            processes = {(i.model, i.index): i.process for i in deployment.plan.instances}
+            self.client.monitor = StallMonitor(
+                options.stall_report, self.stats, readers, processes, deployment.stacks
+            )
 
     @functools.cached_property
     def input_specs(self) -> Sequence[Sequence[TensorSpec]]:
@@ -83,6 +89,11 @@ class RunningGraph:
     def fetch_timeout(self) -> float | None:
         """Longest wait of a fetch for a result, seconds; None is no limit."""
         return self._options.fetch_timeout or None
+
+    def stats(self) -> GraphStats:
+        """Counters of transactions, nodes and queues, read while the graph runs; any thread."""
+        nodes, edges, bytes_in_use = self._backend.stats()
+        return graph_stats(self.model.name, self.client.counters, self.client.open_ids, nodes, edges, bytes_in_use)
 
     def alloc(self, size: int) -> Block:
         """A block in the graph's memory."""

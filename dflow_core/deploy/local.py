@@ -14,6 +14,7 @@ from dflow_core.deploy.child import ChildSettings
 from dflow_core.deploy.environments import check_interpreter, thread_environment
 from dflow_core.deploy.executor_process import ExecutorProcess
 from dflow_core.deploy.forkserver import Preparation
+from dflow_core.deploy.kernel_view import kernel_view
 from dflow_core.deploy.member import Member
 from dflow_core.deploy.model_files import ModelFiles
 from dflow_core.deploy.output import OutputForwarder
@@ -184,7 +185,7 @@ class LocalDeployment(Deployment):
     def stacks(self) -> Mapping[str, str]:
         self._owner.check()
         processes = [(member.plan.name, member.process) for member in self._supervisor.members]
-        return {name: process.stack() if process is not None else "" for name, process in processes}
+        return {name: _whereabouts(process) if process is not None else "" for name, process in processes}
 
     def close(self, timeout: float | None = None) -> None:
         if self._owner.foreign:
@@ -261,6 +262,14 @@ def _group_config(plan: DeployPlan, settings: DeploySettings) -> GroupConfig:
         max_members=max(defaults.max_members, len(plan.processes) + _MORE_MEMBERS),
         max_queues=max(defaults.max_queues, len(plan.queues)),
     )
+
+
+def _whereabouts(process: ExecutorProcess) -> str:
+    """Its Python stacks, and what the kernel says of its threads."""
+    python, kernel = process.stack(), kernel_view(process.pid) if process.pid and not process.exited else ""
+    if kernel and not python:
+        python = "(it gives no Python stack: it is stopped, or stuck in C code)\n"
+    return python + kernel
 
 
 def _folder() -> str:

@@ -6,7 +6,9 @@ import abc
 from collections.abc import Mapping, Sequence
 
 from dflow_core.errors import DflowError
+from dflow_core.executor.meter import NodeStats
 from dflow_core.message import Block, FlowMsg
+from dflow_core.spi import QueueStats
 
 ALLOC_LIMIT = 30.0
 
@@ -63,6 +65,10 @@ class Backend(abc.ABC):
         Args:
             stacks: Whether to show where each process is; that takes some milliseconds.
         """
+
+    def stats(self) -> tuple[tuple[NodeStats, ...], tuple[QueueStats, ...], int]:
+        """Counters of nodes and queues, and the bytes that messages take; any thread."""
+        return (), (), 0
 
     @abc.abstractmethod
     def wake(self) -> None:

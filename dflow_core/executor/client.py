@@ -19,6 +19,7 @@ from dflow_core.errors import (
     WaitTimeoutError,
 )
 from dflow_core.executor.backend import Backend
+from dflow_core.executor.monitor import StallMonitor
 from dflow_core.executor.parcel import NO_INFO, Parcel
 from dflow_core.executor.result_order import ResultOrder
 from dflow_core.executor.transactions import Channel, Counters, Outcome, TransactionTable
@@ -54,6 +55,7 @@ class GraphClient:
         self._feeding = threading.Lock()
         self._pumping = False
         self._closed = False
+        self.monitor: StallMonitor | None = None
 
     @property
     def counters(self) -> Counters:
@@ -64,6 +66,12 @@ class GraphClient:
     def in_flight(self) -> int:
         """Transactions that have not ended."""
         return self._table.in_flight
+
+    @property
+    def open_ids(self) -> list[int]:
+        """Transactions that have not ended, oldest first."""
+        with self._mutex:
+            return self._table.open_ids
 
     def feed(
         self, values: Mapping[int, object], *, info: FeedInfo | None = None, timeout: float | None = None,
@@ -179,6 +187,8 @@ class GraphClient:
             self._closed = True
             self._table.fail_all(ClosedError(f"graph {self._graph!r} was closed"))
             self._lock.notify_all()
+        if self.monitor is not None:
+            self.monitor.close()
         self._backend.wake()
         with self._lock:
             self._lock.wait_for(lambda: not self._pumping, timeout=5)
@@ -205,6 +215,8 @@ class GraphClient:
                 trans_id = self._table.next_id(ports, parcel.info.transaction_id)
                 token = self._table.begin(ports, trans_id, parcel.channel)
             self._backend.feed(trans_id, parcel.finish(trans_id, token))
+            if self.monitor is not None and not self.monitor.armed:
+                self.monitor.arm()
         finally:
             self._feeding.release()
         return True

@@ -5,6 +5,7 @@ Breakpoints, print and coverage work as in plain code, because a node runs insid
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ import numpy as np
 from dflow_core.errors import DflowError
 from dflow_core.executor.backend import ALLOC_LIMIT, Backend
 from dflow_core.executor.inline_edges import InlineEdge, inline_edges
+from dflow_core.executor.meter import FAILED, NodeStats
 from dflow_core.executor.model_func import load_functions
 from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.message import Block, FlowMsg, HeapBlock
@@ -102,9 +104,16 @@ class InlineBackend(Backend):
         runner = self._runners.get(node)
         return runner.last_exception if runner else None
 
-    def edges(self) -> list[QueueStats]:
+    def edges(self) -> tuple[QueueStats, ...]:
         """Counters of every queue."""
-        return [edge.stats() for edges in self._edges.values() for edge in edges]
+        return tuple(edge.stats() for edges in self._edges.values() for edge in edges)
+
+    def stats(self) -> tuple[tuple[NodeStats, ...], tuple[QueueStats, ...], int]:
+        nodes = (
+            NodeStats(name, 0, os.getpid(), calls=runner.calls, failed=runner.meter.ints[FAILED], busy=runner.busy)
+            for name, runner in self._runners.items()
+        )
+        return tuple(nodes), self.edges(), 0
 
     def wake(self) -> None:
         """Nothing to wake: only the caller's own thread ever waits."""

@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from dflow_core.errors import ClosedError, DflowError, PoolExhaustedError
 from dflow_core.executor.backend import ALLOC_LIMIT, Backend
 from dflow_core.executor.lossy import NOTICE_SLICE, flush, reader, sender, waitable
+from dflow_core.executor.meter import NodeStats
+from dflow_core.executor.stats import StatsReader
 from dflow_core.message import Block, FlowMsg
-from dflow_core.spi import Deployment, InstanceStatus, Queue
+from dflow_core.spi import Deployment, InstanceStatus, Queue, QueueStats
 
 _SLICE = 0.1
 _BURST = 64
@@ -34,6 +36,7 @@ class QueueBackend(Backend):
         self._fetches = [reader(self._group, name, lossy) for name in deployment.plan.fetches]
         self._lossy = any(name in lossy for name in (*names, *deployment.plan.fetches))
         self._doorbell = self._group.doorbell()
+        self._stats = StatsReader(deployment)
         self._closed = False
         self._pid = os.getpid()
 
@@ -88,6 +91,10 @@ class QueueBackend(Backend):
         found = self._deployment.stacks() if stacks else {}
         lines += [f"--- {name} ---\n{text.rstrip()}" for name, text in found.items() if text.strip()]
         return "\n".join(lines)
+
+    def stats(self) -> tuple[tuple[NodeStats, ...], tuple[QueueStats, ...], int]:
+        edges, bytes_in_use = self._stats.edges()
+        return self._stats.nodes(), edges, bytes_in_use
 
     def wake(self) -> None:
         self._doorbell.ring()
