@@ -1,5 +1,6 @@
 // Events: marks in streams that others can wait for.
 #include <chrono>
+#include <utility>
 
 #include "acl/acl_rt.h"
 #include "call.h"
@@ -25,6 +26,7 @@ struct Event {
     std::uint64_t waited = 0;     // times a stream was made to wait for it, and has
     std::uint64_t waits = 0;
     double at_us = 0;
+    int error = 0;                // of the work in front of the mark
     StreamPtr stream;             // the last it was put into
 };
 
@@ -147,8 +149,15 @@ aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
     }
     Task task;
     task.kind = "record";
-    task.run = [found] {
+    const std::weak_ptr<Stream> own = target;
+    task.run = [found, own] {
+        int error = 0;
+        if (const StreamPtr stream = own.lock(); stream != nullptr) {
+            const std::lock_guard<std::mutex> lock(stream->mutex);
+            error = std::exchange(stream->fresh_error, 0);
+        }
         const std::lock_guard<std::mutex> lock(found->mutex);
+        found->error = error;
         ++found->completed;
         found->at_us = timeline::now_us();
         found->reached.notify_all();
@@ -194,7 +203,7 @@ aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, i
             found->reached.wait_for(lock, std::chrono::milliseconds(20));
         }
         ++found->waited;
-        return 0;
+        return found->error;
     };
     return submit(target, std::move(task));
 }

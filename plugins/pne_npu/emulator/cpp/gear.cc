@@ -16,7 +16,7 @@ Dims joined(const Gear &gear) {
 }
 
 // Write what was chosen where the model reads it, and mark the dataset.
-int choose(std::uint32_t id, aclmdlDataset *dataset, std::size_t index, const Dims &values, int gear, const Model &model) {
+int choose(std::uint32_t id, aclmdlDataset *dataset, std::size_t index, const Dims &values, int gear, Model &model) {
     ACL_NOT_NULL(dataset);
     const auto found = datasets().find(dataset);
     if (found == nullptr || index >= found->buffers.size() || index != model.description.inputs.size()) {
@@ -49,6 +49,7 @@ int choose(std::uint32_t id, aclmdlDataset *dataset, std::size_t index, const Di
     }
     found->marked_for = id;
     found->gear = gear;
+    model.gear = gear;
     return ACL_SUCCESS;
 }
 

@@ -22,6 +22,7 @@ struct Model {
     std::atomic<bool> busy{false};
     std::atomic<int> pending{0};
     std::uint32_t priority = 0;
+    std::atomic<int> gear{-1};  // chosen last
     Trail made;
 
     ~Model();

@@ -217,8 +217,11 @@ aclError aclmdlGetCurOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmd
     }
     if (index >= all.outputs.size()) return bad_index();
     int gear = all.has_gears() ? static_cast<int>(all.largest_gear()) : -1;
-    for (const auto &[handle, dataset] : datasets().all()) {
-        if (all.has_gears() && dataset->gear >= 0 && dataset->marked_for == desc->id) gear = dataset->gear;
+    if (all.has_gears()) {
+        int code = 0;
+        const ModelPtr model = model_of(desc->id, code);
+        if (model == nullptr) return code;
+        if (model->gear >= 0) gear = model->gear;
     }
     return fill(*desc, all.outputs[index].name, "output", index, all.output_dims(index, gear), dims);
 }

@@ -62,6 +62,7 @@ void run_first(Stream &stream, std::unique_lock<std::mutex> &lock) {
     stream.busy = false;
     ++stream.completed;
     if (code != 0 && stream.error == 0) stream.error = code;
+    if (code != 0 && stream.fresh_error == 0) stream.fresh_error = code;
     if (code != 0 && stream.stops_on_failure) {
         for (Task &rest : stream.tasks) {
             for (const BlockPtr &block : rest.uses) --block->pending;

@@ -54,6 +54,7 @@ struct Stream {
     bool stops_on_failure = false;
     bool failure_mode_set = false;
     int error = 0;                  // sticky until the next synchronise
+    int fresh_error = 0;            // since the last event was recorded; goes on to those who wait for that event
     std::thread thread;
 
     std::shared_ptr<Poller> poller;  // who serves its callbacks

@@ -17,9 +17,9 @@ from pathlib import Path
 import openvino as ov
 
 from dflow_acl_emulator.faults import TITLES, AtcError
-from dflow_acl_emulator.naming import OnnxGraph, read_graph
+from dflow_acl_emulator.naming import OnnxGraph, node_names, read_graph
 from dflow_acl_emulator.om_file import GearLine, ModelFacts, TensorLine, write_model
-from dflow_acl_emulator.options import FORMATS, ONNX, OUTPUT_TYPES, AtcOptions, read_options
+from dflow_acl_emulator.options import FORMATS, ONNX, OUTPUT_TYPES, TENSORFLOW, AtcOptions, read_options
 from dflow_acl_emulator.shapes import Dim, GearPlan, is_free, parse_shape, plan_gears, resolve
 
 FAILED = 255
@@ -118,10 +118,22 @@ def _choose_outputs(model: ov.Model, options: AtcOptions, graph: OnnxGraph) -> N
 
 def _with_outputs(model: ov.Model, options: AtcOptions, graph: OnnxGraph) -> ov.Model:
     parts = list(filter(None, options.text("out_nodes").split(";")))
+    if not parts and options.framework == TENSORFLOW:
+        return _in_file_order(model, options)
     if not parts:
         return model
     ports = [_port_of(model, part, graph) for part in parts]
     return ov.Model(ports, model.get_parameters(), model.get_friendly_name())
+
+
+def _in_file_order(model: ov.Model, options: AtcOptions) -> ov.Model:
+    """A frozen graph's outputs in the order in which its file has the nodes."""
+    order = {name: index for index, name in enumerate(node_names(options.model.read_bytes()))}
+    ports = [port.get_node().input_value(0) for port in model.outputs]
+    places = [min((order.get(name.partition(":")[0], len(order)) for name in port.get_names()), default=len(order))
+              for port in ports]
+    ranked = [port for _, port in sorted(zip(places, ports), key=lambda pair: pair[0])]
+    return ov.Model(ranked, model.get_parameters(), model.get_friendly_name())
 
 
 def _port_of(model: ov.Model, part: str, graph: OnnxGraph) -> ov.Output | None:

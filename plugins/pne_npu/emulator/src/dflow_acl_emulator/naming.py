@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 _GRAPH, _NODE, _OUTPUT = 7, 1, 12
 _NODE_OUTPUT, _NODE_NAME, _NODE_TYPE, _NODE_DOMAIN = 2, 3, 4, 7
 _VALUE_NAME = 1
+_TF_NODE, _TF_NAME = 1, 1
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,19 @@ def read_graph(data: bytes) -> OnnxGraph:
         return OnnxGraph()
     makers = {tensor: (node.name, index) for node in nodes for index, tensor in enumerate(node.outputs)}
     return OnnxGraph(tuple(nodes), tuple(outputs), makers)
+
+
+def node_names(data: bytes) -> list[str]:
+    """Names of the nodes of a frozen TensorFlow graph, in the file's order."""
+    found = []
+    try:
+        for number, value in _fields(data):
+            if number == _TF_NODE and isinstance(value, memoryview):
+                names = [text for key, text in _fields(value) if key == _TF_NAME and isinstance(text, memoryview)]
+                found += [bytes(text).decode() for text in names]
+    except (IndexError, UnicodeDecodeError):
+        return []
+    return found
 
 
 def _read_inner(graph: memoryview, nodes: list[OnnxNode], outputs: list[str]) -> None:
