@@ -47,7 +47,8 @@ def registered_functions(library: Path, limit: float) -> tuple[list[str] | None,
     if text is None:
         return None, f"{library.name} crashed, or hung for {min(limit, _MOST):g} s, while it was loaded"
     found = json.loads(text)
-    return found.get("functions"), str(found.get("error", ""))
+    # Where it was built says nothing about it, and would make equal builds differ.
+    return found.get("functions"), str(found.get("error", "")).replace(str(library), library.name)
 
 
 def needed_libraries(library: Path) -> list[str]:

@@ -47,7 +47,7 @@ def run_tool(
         Exit code; 128 and the signal's number where a signal ended it.
 
     Raises:
-        CompileError: it took too long, could not be started, or was cancelled; it has ended then.
+        CompileError: it took too long, could not be started, or was cancelled; all of it has been killed then.
     """
     guarded = [sys.executable, "-I", "-S", "-c", _GUARD, str(os.getpid()), *command]
     with open(log, "ab") as output:

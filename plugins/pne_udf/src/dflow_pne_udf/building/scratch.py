@@ -1,4 +1,4 @@
-"""Folders for one process where nothing may be kept; those of processes that were killed are removed by the next one."""
+"""Folders for one process where nothing may be kept; those of killed processes are removed by the next one."""
 
 from __future__ import annotations
 

@@ -73,10 +73,10 @@ def find_cmake(wanted: str = "") -> str:
             hint="pip install cmake, or install it with the system's packages",
         )
     text = _version(found, os.stat(found).st_mtime_ns)
-    number = re.search(r"(\d+)\.(\d+)", text)
+    number = re.search(r"cmake version (\d+)\.(\d+)", text)
     if number is None or (int(number[1]), int(number[2])) < _OLDEST_CMAKE:
         raise CompileError(
-            f"{found} is {text or 'no CMake'}; expected {'.'.join(map(str, _OLDEST_CMAKE))} or newer",
+            f"{found} is {text or 'no CMake'}; expected cmake {'.'.join(map(str, _OLDEST_CMAKE))} or newer",
             hint="pip install cmake",
         )
     return found
