@@ -19,6 +19,8 @@ COMMANDS = {
     "compile": "Compile a graph into one .om file.",
     "inspect": "What is in an .om file.",
     "run": "Run a graph over files or made-up data.",
+    "ps": "Graphs that run: nodes, queues and their counters.",
+    "stacks": "What every process of a running graph is doing.",
     "draw": "Draw a graph as text, Mermaid or DOT.",
     "demo": "The OCR of page images by three models.",
     "cache": "List or clear the cache of compiled models.",

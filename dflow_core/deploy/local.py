@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from dflow_core.deploy.child import ChildSettings
+from dflow_core.deploy.door import Door
 from dflow_core.deploy.environments import check_interpreter, thread_environment
 from dflow_core.deploy.executor_process import ExecutorProcess
 from dflow_core.deploy.forkserver import Preparation
@@ -138,6 +139,7 @@ class LocalDeployment(Deployment):
         self._owner = OwnedByProcess.here(f"the running graph {plan.graph!r}")
         self._close_lock = threading.Lock()
         self._closed = False
+        self._door: Door | None = None
         sink = make_sink(settings.output)
         self.group: MemoryGroup = transport.create_group(_group_config(plan, settings))
         self._output = OutputForwarder(sink)
@@ -187,6 +189,12 @@ class LocalDeployment(Deployment):
         processes = [(member.plan.name, member.process) for member in self._supervisor.members]
         return {name: _whereabouts(process) if process is not None else "" for name, process in processes}
 
+    def introduce(self, answer: Callable[[str], Mapping[str, object]]) -> None:
+        with self._close_lock, contextlib.suppress(OSError):  # without a door it runs as well
+            if not self._closed and self._door is None:
+                self._door = Door(answer)
+                self._supervisor.listen(self._door.socket.fileno(), self._door.let_in)
+
     def close(self, timeout: float | None = None) -> None:
         if self._owner.foreign:
             return  # a fork of the application: everything belongs to the process that made it
@@ -199,6 +207,8 @@ class LocalDeployment(Deployment):
                 stack.callback(self.group.close)
                 stack.callback(self._output.close)
                 stack.callback(self._files.drop)
+                if self._door is not None:
+                    stack.callback(self._door.close)
                 stack.callback(self._supervisor.end, _THREAD_LIMIT)
                 self._stop_processes(limit)
 

@@ -12,7 +12,7 @@ from dflow_core.executor.meter import NodeStats
 from dflow_core.executor.monitor import StallMonitor
 from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.executor.queue_backend import QueueBackend
-from dflow_core.executor.stats import GraphStats, graph_stats
+from dflow_core.executor.stats import GraphStats, graph_stats, own_stacks
 from dflow_core.executor.trace import read_calls, write_timeline
 from dflow_core.executor.transactions import Counters, Outcome
 
@@ -29,6 +29,7 @@ __all__ = [
     "QueueBackend",
     "StallMonitor",
     "graph_stats",
+    "own_stacks",
     "read_calls",
     "write_timeline",
 ]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -95,3 +98,13 @@ def graph_stats(
     """Put together what caller, nodes and queues say."""
     oldest = open_ids[0] if open_ids else 0
     return GraphStats(graph, os.getpid(), replace(counters), len(open_ids), oldest, nodes, edges, bytes_in_use)
+
+
+def own_stacks() -> str:
+    """Python stacks of the threads of this process."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    frames = sys._current_frames().items()
+    return "\n".join(
+        f"Thread {names.get(number, number)}:\n{''.join(traceback.format_stack(frame)).rstrip()}"
+        for number, frame in frames
+    )
