@@ -14,12 +14,13 @@ SHELL := /bin/bash
 
 VENV := .venv
 BIN := $(VENV)/bin
-PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
+PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml plugins/*/emulator/pyproject.toml))
 EXAMPLES := $(patsubst %/pyproject.toml,%,$(wildcard examples/*/pyproject.toml))
 DISTRIBUTIONS := . $(PLUGINS)
 # What an editable install is made from: Python sources are read in place, C sources are built.
 INPUTS := constraints.txt $(addsuffix /pyproject.toml,$(DISTRIBUTIONS) $(EXAMPLES)) \
-	$(wildcard plugins/*/setup.py plugins/*/src/*/*.[ch] plugins/*/src/*/*/*.[ch] plugins/*/src/*/bindings/*.py)
+	$(wildcard plugins/*/setup.py plugins/*/src/*/*.[ch] plugins/*/src/*/*.cc plugins/*/src/*/*/*.[ch] plugins/*/src/*/bindings/*.py \
+	plugins/*/emulator/*.py plugins/*/emulator/cpp/* plugins/*/emulator/src/*/home/include/acl/*.h)
 
 # No pip, no dflow and no tool writes into the home folder.
 export XDG_CACHE_HOME := $(CURDIR)/.cache

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SUBJECTS = ("hop", "startup", "models", "ocr")
+SUBJECTS = ("hop", "nodes", "startup", "models", "ocr")
 BY_NAME_ONLY = ("soak",)
 
 

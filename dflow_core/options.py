@@ -91,6 +91,10 @@ class Options:
     output: str = _option(
         "stderr", _GRAPH, "where executors' output goes: stderr, logging, none, or dir:PATH for a file per process"
     )
+    stall_report: float = _option(
+        10.0, _GRAPH, "time without movement, or of one call, after which a report says who waits for what; 0 is off",
+        unit="seconds",
+    )
     trace: str = _option("", _GRAPH, "folder where executors write a line per call, for a timeline; empty is off")
     cache: bool = _option(True, _GRAPH, "whether compiled models are kept")
     cache_dir: str = _option(

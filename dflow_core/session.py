@@ -6,6 +6,9 @@ The only module that knows compiler, deploy and executor.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -14,7 +17,16 @@ from dflow_core import builtin
 from dflow_core.compiler import BuildReport, CompileCache, FlowModelBuilder, check_graph
 from dflow_core.deploy import machine_resources, plan_deployment
 from dflow_core.errors import ClosedError, Fault
-from dflow_core.executor import Backend, GraphClient, InlineBackend, QueueBackend
+from dflow_core.executor import (
+    Backend,
+    GraphClient,
+    GraphStats,
+    InlineBackend,
+    QueueBackend,
+    StallMonitor,
+    graph_stats,
+    own_stacks,
+)
 from dflow_core.graph import FlowGraph
 from dflow_core.message import Block
 from dflow_core.model import GRAPH_OPTIONS, DeployPlan, FlowModel, UdfModel
@@ -50,8 +62,16 @@ class RunningGraph:
         self.client = GraphClient(
             model.name, relation.input_names, relation.output_names, backend, options.max_unfetched
         )
+        if deployment is not None:
+            deployment.introduce(self.answer)
+        if deployment is not None and options.stall_report > 0:
+            readers = {queue: i.model for i in deployment.plan.instances for queue in i.inputs}
+            processes = {(i.model, i.index): i.process for i in deployment.plan.instances}
+            self.client.monitor = StallMonitor(
+                options.stall_report, self.stats, readers, processes, deployment.stacks
+            )
 
-    @property
+    @functools.cached_property
     def input_specs(self) -> Sequence[Sequence[TensorSpec]]:
         """For each root input, what the models behind it take; empty where a function takes anything."""
         relation = self.model.relation
@@ -67,7 +87,7 @@ class RunningGraph:
             specs.append(found)
         return specs
 
-    @property
+    @functools.cached_property
     def default_in_flight(self) -> int:
         """Transactions `map` keeps under way unless told otherwise: enough to keep every instance busy."""
         instances = len(self.deployment.plan.instances) if self.deployment else 1
@@ -82,6 +102,21 @@ class RunningGraph:
     def fetch_timeout(self) -> float | None:
         """Longest wait of a fetch for a result, seconds; None is no limit."""
         return self._options.fetch_timeout or None
+
+    def stats(self) -> GraphStats:
+        """Counters of transactions, nodes and queues, read while the graph runs; any thread."""
+        nodes, edges, bytes_in_use = self._backend.stats()
+        return graph_stats(self.model.name, self.client.counters, self.client.open_ids, nodes, edges, bytes_in_use)
+
+    def answer(self, question: str) -> Mapping[str, object]:
+        """The answer to a question from outside: `ps` (counters) or `stacks` (where every process is)."""
+        if question == "ps":
+            stats = self.stats()
+            return {**dataclasses.asdict(stats), "status": stats.status}
+        if question == "stacks":
+            found = self.deployment.stacks() if self.deployment is not None else {}
+            return {"graph": self.model.name, "pid": os.getpid(), "stacks": {"application": own_stacks(), **found}}
+        return {"error": f"unknown question {question!r}"}
 
     def alloc(self, size: int) -> Block:
         """A block in the graph's memory."""

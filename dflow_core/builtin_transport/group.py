@@ -24,7 +24,6 @@ from dflow_core.spi import (
     MemoryGroup,
     Overflow,
     Queue,
-    QueueStats,
     Transport,
 )
 
@@ -42,57 +41,47 @@ class _InprocQueue(Queue):
             raise UsageError("the block belongs to another transport")
         cell, owner = block.hand_over(region)
         with region.lock():
-            start = time.monotonic()
-            woken = self.is_writable() or region.wait_until(self.is_writable, timeout)
-            line.blocked += time.monotonic() - start
-            if not woken:
+            began = time.monotonic()
+            writable = not line.blocks or region.wait_until(self.is_writable, timeout)
+            line.blocked += time.monotonic() - began
+            if not writable:
                 raise QueueFullError(f"queue {self.name!r} stayed full ({self.depth} messages) for {timeout:g} s")
             if line.is_closed:
                 raise ClosedError(f"queue {self.name!r} is closed")
             block.spend()
             line.sent += 1
-            stale_ones = line.is_full()
-            while stale_ones and line.is_stale():
-                region.displace_oldest(line, owner)
-            if line.is_full() and line.overflow is Overflow.DROP_NEWEST:
-                region.displace(line, cell, owner)
+            full = len(line.cells) >= line.room
+            if full and line.overflow is Overflow.DROP_NEWEST:
+                line.dropped += 1
+                self._group.displace(self.name, InprocBlock(region, cell, owner))
                 return
-            if line.is_full():
-                region.displace_oldest(line, owner)
+            if full:
+                self._displace_oldest()
             line.cells.append((cell, time.monotonic()))
             region.hold(cell, line.owner)
             region.drop(cell, owner)
             region.changed.notify_all()
 
     def get(self, timeout: float | None = None) -> Block | None:
-        region, line, owner = self._group.region(), self._line, self._group.owner
+        region, line = self._group.region(), self._line
         with region.lock():
-            start = time.monotonic()
-            woken = region.wait_until(lambda: self._has_fresh(owner) or line.is_closed, timeout)
-            line.waiting += time.monotonic() - start
-            if not woken:
+            began = time.monotonic()
+            ready = region.wait_until(self._is_deliverable, timeout)
+            line.waiting += time.monotonic() - began
+            if not ready:
                 return None
             if not line.cells:
                 raise ClosedError(f"queue {self.name!r} is closed")
             cell, _ = line.cells.popleft()
             line.delivered += 1
-            region.hold(cell, owner)
+            region.hold(cell, self._group.owner)
             region.drop(cell, line.owner)
             region.changed.notify_all()
-        return InprocBlock(region, cell, owner)
-
-    def _has_fresh(self, owner: Owner) -> bool:
-        """With the lock held: whether there is a message that is not too old; those that are give way."""
-        line = self._line
-        while line.is_stale():
-            self._group.region().displace_oldest(line, owner)
-        return bool(line.cells)
+        return InprocBlock(region, cell, self._group.owner)
 
     def take_dropped(self) -> list[Block]:
-        region, owner = self._group.region(), self._group.owner
-        with region.lock():
-            cells = self._line.displaced.pop(owner, ())
-        return [InprocBlock(region, cell, owner) for cell in cells]
+        with self._group.region().lock():
+            return self._group.take_displaced(self.name)
 
     def level(self) -> int:
         with self._group.region().lock():
@@ -110,9 +99,25 @@ class _InprocQueue(Queue):
 
     def is_writable(self) -> bool:
         """With the lock held: whether `put` has something to say."""
-        line = self._line
-        may_wait = line.overflow in (Overflow.BLOCK, Overflow.MAX_AGE)
-        return not line.is_full() or line.is_closed or not may_wait or line.is_stale()
+        self._drop_aged()
+        return not self._line.blocks or len(self._line.cells) < self._line.room or self._line.is_closed
+
+    def _is_deliverable(self) -> bool:
+        self._drop_aged()
+        return self.is_readable()
+
+    def _drop_aged(self) -> None:
+        while self._line.aged():
+            self._displace_oldest()
+
+    def _displace_oldest(self) -> None:
+        region, line, group = self._group.region(), self._line, self._group
+        cell, _ = line.cells.popleft()
+        line.dropped += 1
+        region.hold(cell, group.owner)
+        region.drop(cell, line.owner)
+        group.displace(self.name, InprocBlock(region, cell, group.owner))
+        region.changed.notify_all()
 
 
 class _InprocDoorbell(Doorbell):
@@ -145,6 +150,15 @@ class _InprocGroup(MemoryGroup):
                 raise UsageError(f"the memory group has {region.config.max_members} members already")
             self.owner = Owner(label, os.getpid(), min(free))
             region.members[self.owner.number] = self.owner
+        self._displaced: dict[str, list[Block]] = {}
+
+    def displace(self, queue: str, block: Block) -> None:
+        """With the lock held: keep a block that gave way until `take_dropped` asks for it."""
+        self._displaced.setdefault(queue, []).append(block)
+
+    def take_displaced(self, queue: str) -> list[Block]:
+        """With the lock held: what was kept of a queue."""
+        return self._displaced.pop(queue, [])
 
     def region(self) -> Region:
         """The shared region, as long as this member is in it."""
@@ -195,8 +209,8 @@ class _InprocGroup(MemoryGroup):
             raise UsageError(f"{name!r} with {words} words cannot be a board: a name of 1 to 255 bytes, 1 word or more")
         with region.lock():
             board = region.boards.setdefault(name, np.zeros(words, np.uint64))
-        if board.size != words:
-            raise UsageError(f"the board {name!r} has {board.size} words, not {words}")
+        if len(board) != words:
+            raise UsageError(f"there are {len(board)} counters of the name {name!r} already, not {words}")
         return board
 
     def doorbell(self) -> Doorbell:
@@ -217,13 +231,7 @@ class _InprocGroup(MemoryGroup):
     def stats(self) -> GroupStats:
         region = self.region()
         with region.lock():
-            queues = tuple(
-                QueueStats(
-                    q.name, q.depth, len(q.cells), q.sent, q.delivered, q.dropped,
-                    oldest_age=q.oldest_age(), blocked=q.blocked, waiting=q.waiting,
-                )
-                for q in region.lines.values()
-            )
+            queues = tuple(line.stats() for line in region.lines.values())
             return GroupStats(
                 region.blocks, region.in_use, region.backed, region.limit, region.holders(), queues
             )
@@ -237,6 +245,7 @@ class _InprocGroup(MemoryGroup):
         if self._is_closed:
             return
         self._is_closed = True
+        self._displaced.clear()
         with self._region.lock():
             self._region.members.pop(self.owner.number, None)
             if self._is_owner:

@@ -20,11 +20,10 @@ import numpy as np
 
 from dflow_core.errors import PoolExhaustedError
 from dflow_core.message import Bytes
-from dflow_core.spi import GroupConfig, Holder, Overflow
-
-Board: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.uint64]]"
+from dflow_core.spi import GroupConfig, Holder, Overflow, QueueStats
 
 NOTHING: Bytes = np.empty(0, np.uint8)
+Board: TypeAlias = np.ndarray[tuple[int], np.dtype[np.uint64]]
 
 _ALIGN = 64
 _PAGE = 4096
@@ -62,33 +61,34 @@ class Line:
     max_age: float
     owner: Owner
     cells: deque[tuple[Cell, float]] = field(default_factory=deque)
-    """With the times they were put."""
     is_closed: bool = False
     sent: int = 0
     delivered: int = 0
     dropped: int = 0
     blocked: float = 0.0
     waiting: float = 0.0
-    displaced: dict[Owner, deque[Cell]] = field(default_factory=dict)
-    """What `put` and `get` of a member displaced and nobody has fetched yet; that member holds it."""
+    room: int = 0
+
+    def __post_init__(self) -> None:
+        self.room = 1 if self.overflow is Overflow.KEEP_LATEST else self.depth
 
     @property
-    def room(self) -> int:
-        """Most messages in it."""
-        return 1 if self.overflow is Overflow.KEEP_LATEST else self.depth
+    def blocks(self) -> bool:
+        """Whether a full one makes producers wait."""
+        return self.overflow in (Overflow.BLOCK, Overflow.MAX_AGE)
 
-    def is_full(self) -> bool:
-        """Whether a message more makes another give way, or has to wait."""
-        return len(self.cells) >= self.room
+    def aged(self) -> bool:
+        """Whether its oldest message is too old to be delivered."""
+        limit = self.max_age if self.overflow is Overflow.MAX_AGE else 0.0
+        return bool(limit and self.cells) and time.monotonic() - self.cells[0][1] > limit
 
-    def is_stale(self) -> bool:
-        """Whether the oldest message has lain too long."""
-        too_old = time.monotonic() - self.max_age
-        return self.overflow is Overflow.MAX_AGE and bool(self.cells) and self.cells[0][1] <= too_old
-
-    def oldest_age(self) -> float:
-        """Seconds the oldest message has lain in it."""
-        return time.monotonic() - self.cells[0][1] if self.cells else 0.0
+    def stats(self) -> QueueStats:
+        """Its counters."""
+        age = time.monotonic() - self.cells[0][1] if self.cells else 0.0
+        return QueueStats(
+            self.name, self.depth, len(self.cells), self.sent, self.delivered, self.dropped, 0, age, self.blocked,
+            self.waiting,
+        )
 
 
 class Region:
@@ -99,12 +99,12 @@ class Region:
         self.limit = config.memory_limit or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
         self.changed = threading.Condition(threading.Lock())
         self.lines: dict[str, Line] = {}
-        self.boards: dict[str, Board] = {}
         self.members: dict[int, Owner] = {}
         self.in_use = self.blocks = self.backed = 0
         self._free: dict[int, list[Bytes]] = {}
         self._returned: deque[tuple[Cell, Owner]] = deque()
         self.owners: dict[Owner, None] = {}
+        self.boards: dict[str, Board] = {}
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -188,18 +188,6 @@ class Region:
             # A view somebody kept of a block he has sent: the memory stays his and is not used again.
             self.backed -= buffer.nbytes
         self.changed.notify_all()
-
-    def displace(self, line: Line, cell: Cell, owner: Owner) -> None:
-        """With the lock held, a message that gave way to others is held by who displaced it."""
-        line.dropped += 1
-        line.displaced.setdefault(owner, deque()).append(cell)
-
-    def displace_oldest(self, line: Line, owner: Owner) -> None:
-        """With the lock held, the oldest message gives way."""
-        cell, _ = line.cells.popleft()
-        self.hold(cell, owner)
-        self.drop(cell, line.owner)
-        self.displace(line, cell, owner)
 
     def trim(self, keep: int) -> int:
         """With the lock held, let free memory go until at most `keep` bytes are backed; returns the bytes."""

@@ -1,4 +1,4 @@
-"""The list of commands; a command's module is imported when it is used."""
+"""The list of commands; a command's module is imported when it is used. Plugins may bring more (`extensions`)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 import click
 
 from dflow_core.cli.command import INTERRUPTED
+from dflow_core.cli.extensions import installed_commands, load_command, summary_of
 
 COMMANDS = {
     "plugins": "What is installed: loaded, or failed and why.",
@@ -18,6 +19,8 @@ COMMANDS = {
     "compile": "Compile a graph into one .om file.",
     "inspect": "What is in an .om file.",
     "run": "Run a graph over files or made-up data.",
+    "ps": "Graphs that run: nodes, queues and their counters.",
+    "stacks": "What every process of a running graph is doing.",
     "draw": "Draw a graph as text, Mermaid or DOT.",
     "demo": "The OCR of page images by three models.",
     "cache": "List or clear the cache of compiled models.",
@@ -29,17 +32,19 @@ class Commands(click.Group):
     """A group whose commands are modules of `dflow_core.cli.commands`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS, *(name for name in installed_commands() if name not in COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            point = installed_commands().get(cmd_name)
+            return None if point is None else load_command(point)
         found = importlib.import_module(f"dflow_core.cli.commands.{cmd_name}").COMMAND
         return found if isinstance(found, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            more = [(name, summary_of(point)) for name, point in installed_commands().items() if name not in COMMANDS]
+            formatter.write_dl([*COMMANDS.items(), *more])
 
 
 def _version() -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dflow_core.deploy import Address
     from dflow_core.plugins import PluginRegistry
     from dflow_core.session import DFlowSession
 
@@ -42,6 +43,22 @@ def run_trial() -> None:
             raise RuntimeError("the graph gave a wrong result")
 
 
+def running_graphs() -> list[Address]:
+    """Where graphs of this user that run can be asked."""
+    from dflow_core.deploy import addresses
+
+    return addresses()
+
+
+def ask_graphs(
+    found: list[Address], question: str, patience: float
+) -> list[tuple[Address, Mapping[str, object]]]:
+    """What running graphs say to a question."""
+    from dflow_core.deploy import ask_all
+
+    return ask_all(found, question, patience)
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """What commands use of the rest of dflow.
@@ -50,8 +67,12 @@ class Services:
         registry: Gives the plugins.
         session: Gives a session for options.
         trial: Runs a small graph in a process, to see whether that works here.
+        addresses: Where running graphs can be asked.
+        ask: Asks them, with a limit in seconds.
     """
 
     registry: Callable[[], PluginRegistry] = load_registry
     session: Callable[[Mapping[str, str]], DFlowSession] = open_session
     trial: Callable[[], None] = run_trial
+    addresses: Callable[[], list[Address]] = running_graphs
+    ask: Callable[[list[Address], str, float], list[tuple[Address, Mapping[str, object]]]] = ask_graphs

@@ -21,6 +21,7 @@ class IrInput:
     name: str
     endpoint: str
     schema: TensorSpec | None = None
+    queue: QueueSettings = field(default_factory=QueueSettings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from dflow_core.compiler.ir import IrGraph, IrInput, IrNode, IrOutput
 from dflow_core.errors import Fault, GraphError, OptionError
@@ -31,7 +32,7 @@ def lower(graph: FlowGraph, depth: int = 1, settings: Mapping[str, object] | Non
         _check_options(graph)
     own = {**(settings or {}), **graph.options}
     feeds: dict[GraphSource, str] = {data: f"{graph.name}:{data.name}" for data in graph.inputs}
-    inputs = tuple(IrInput(data.name, feeds[data], data.schema) for data in graph.inputs)
+    inputs = tuple(IrInput(data.name, feeds[data], data.schema, data.queue) for data in graph.inputs)
     nodes = tuple(_node(node, feeds, depth, own) for node in graph.nodes)
     outputs = tuple(
         IrOutput(name, _endpoint(output, feeds)) for name, output in zip(graph.output_names, graph.outputs)
@@ -52,7 +53,7 @@ def _node(node: FlowNode, feeds: Mapping[GraphSource, str], depth: int, settings
     queues = [node.queue(i) for i in range(node.output_num)]
     if depth > 1 and "queue_depth" in settings:
         default = resolve(graph=settings).queue_depth
-        queues = [q if q.depth else QueueSettings(default, q.overflow) for q in queues]
+        queues = [q if q.depth else replace(q, depth=default) for q in queues]
     return IrNode(
         name=node.name,
         point=point,
@@ -88,6 +89,12 @@ def _check_options(graph: FlowGraph) -> None:
             raise OptionError(
                 f"option {key!r} has no effect on graph {graph.name!r}, which lies inside another",
                 hint="set it on the outermost graph",
+            )
+    for data in graph.inputs:
+        if data.queue != QueueSettings():
+            raise OptionError(
+                f"the queue of input {data.name!r} has no effect: graph {graph.name!r} lies inside another",
+                hint="set it on what feeds the node around it",
             )
 
 

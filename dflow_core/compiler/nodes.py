@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -55,6 +57,7 @@ class NodeCompiler:
         self._cache = cache
         self._version = version
         self._engines: dict[str, Engine] = {}
+        self._given_up = threading.Event()
 
     def compile(self, nodes: Sequence[IrNode], graph: str) -> tuple[list[PneModel], list[NodeReport]]:
         """The models of all nodes, in order, and what became of each.
@@ -70,7 +73,7 @@ class NodeCompiler:
 
         jobs = [self._job(node) for node in nodes if node.compiled is None]
         first: dict[bytes, _Job] = {}
-        with ThreadPoolExecutor(min(_THREADS, len(jobs) or 1), "dflow-compile") as pool:
+        with ThreadPoolExecutor(min(_THREADS, len(jobs) or 1), "dflow-compile") as pool, self._giving_up():
             jobs = _in_parallel(pool, self._with_key, jobs)
             for job in jobs:
                 first.setdefault(job.key, job)
@@ -89,10 +92,21 @@ class NodeCompiler:
             reports.append(replace(report, node=node.name, cache="shared", seconds=0.0) if shared else report)
         return models, reports
 
+    @contextlib.contextmanager
+    def _giving_up(self) -> Iterator[None]:
+        """An interrupt inside tells engines that nobody waits for them."""
+        try:
+            yield
+        except BaseException:
+            self._given_up.set()
+            raise
+
     def _job(self, node: IrNode) -> _Job:
         notes: list[str] = []
         options = as_texts(resolve(self._session, node.settings))
-        context = CompileContext(node.name, options, len(node.inputs), len(node.outputs), notes.append)
+        context = CompileContext(
+            node.name, options, len(node.inputs), len(node.outputs), notes.append, self._given_up.is_set
+        )
         if node.engine not in self._engines:
             # Made here and not in the threads: an engine is made once.
             self._engines[node.engine] = _blaming(node, "start", self._registry.engine(node.engine).engine)

@@ -14,10 +14,10 @@ def build_relation(graph: IrGraph) -> ModelRelation:
     """
     fetched = {output.endpoint for output in graph.outputs}
     read = {endpoint for node in graph.nodes for endpoint in node.inputs}
-    endpoints = [Endpoint(item.endpoint, dummy=item.endpoint not in read) for item in graph.inputs]
-    for node in graph.nodes:
-        for name, queue in zip(node.outputs, node.queues):
-            endpoints.append(Endpoint(name, queue.depth, queue.overflow, dummy=name not in read | fetched))
+    queues = [(item.endpoint, item.queue) for item in graph.inputs]
+    queues += [(name, queue) for node in graph.nodes for name, queue in zip(node.outputs, node.queues)]
+    used = read | fetched
+    endpoints = [Endpoint(name, q.depth, q.overflow, name not in used, q.max_age) for name, q in queues]
     root = ModelEndpoints(
         graph.name, tuple(item.endpoint for item in graph.inputs), tuple(item.endpoint for item in graph.outputs)
     )

@@ -3,20 +3,24 @@
 Decisions, without I/O: `planner`, `threads`, `memory` (what runs where), `lifecycle` (what follows what in the life of
 a process), `recovery` (what is owed when one dies). Shells: `resources` (what this machine has); `supervisor` around
 `loop`, `member`, `executor_process`, `status_board`, `answers` and `queue_closer`; `template`, `forkserver` and `child`
-(how processes begin); `output` and `sinks` (what they print). `local` ties them together; `processes` alone knows how
-to start and end a process.
+(how processes begin); `door` (who asks from outside); `output` and `sinks` (what they print). `local` ties them
+together; `processes` alone knows how to start and end a process.
 """
 
+from dflow_core.deploy.door import Address, addresses, ask_all
 from dflow_core.deploy.local import LocalDeployer, LocalDeployment
 from dflow_core.deploy.memory import MemoryEstimate, estimate_memory
 from dflow_core.deploy.planner import plan_deployment
 from dflow_core.deploy.resources import Resources, machine_resources
 
 __all__ = [
+    "Address",
     "LocalDeployer",
     "LocalDeployment",
     "MemoryEstimate",
     "Resources",
+    "addresses",
+    "ask_all",
     "estimate_memory",
     "machine_resources",
     "plan_deployment",

@@ -11,9 +11,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from dflow_core.deploy.child import ChildSettings
+from dflow_core.deploy.door import Door
 from dflow_core.deploy.environments import check_interpreter, thread_environment
 from dflow_core.deploy.executor_process import ExecutorProcess
 from dflow_core.deploy.forkserver import Preparation
+from dflow_core.deploy.kernel_view import kernel_view
 from dflow_core.deploy.member import Member
 from dflow_core.deploy.model_files import ModelFiles
 from dflow_core.deploy.output import OutputForwarder
@@ -137,6 +139,7 @@ class LocalDeployment(Deployment):
         self._owner = OwnedByProcess.here(f"the running graph {plan.graph!r}")
         self._close_lock = threading.Lock()
         self._closed = False
+        self._door: Door | None = None
         sink = make_sink(settings.output)
         self.group: MemoryGroup = transport.create_group(_group_config(plan, settings))
         self._output = OutputForwarder(sink)
@@ -160,7 +163,7 @@ class LocalDeployment(Deployment):
                 if self._closed:
                     raise ClosedError("the graph was closed before it was started")
                 for queue in self.plan.queues:
-                    self.group.create_queue(queue.name, queue.depth, Overflow(queue.overflow))
+                    self.group.create_queue(queue.name, queue.depth, Overflow(queue.overflow), queue.max_age)
                 self._output.start()
                 self._supervisor.begin()
             self._supervisor.ready.wait()  # every start has a limit of its own
@@ -184,7 +187,13 @@ class LocalDeployment(Deployment):
     def stacks(self) -> Mapping[str, str]:
         self._owner.check()
         processes = [(member.plan.name, member.process) for member in self._supervisor.members]
-        return {name: process.stack() if process is not None else "" for name, process in processes}
+        return {name: _whereabouts(process) if process is not None else "" for name, process in processes}
+
+    def introduce(self, answer: Callable[[str], Mapping[str, object]]) -> None:
+        with self._close_lock, contextlib.suppress(OSError):  # without a door it runs as well
+            if not self._closed and self._door is None:
+                self._door = Door(answer)
+                self._supervisor.listen(self._door.socket.fileno(), self._door.let_in)
 
     def close(self, timeout: float | None = None) -> None:
         if self._owner.foreign:
@@ -198,6 +207,8 @@ class LocalDeployment(Deployment):
                 stack.callback(self.group.close)
                 stack.callback(self._output.close)
                 stack.callback(self._files.drop)
+                if self._door is not None:
+                    stack.callback(self._door.close)
                 stack.callback(self._supervisor.end, _THREAD_LIMIT)
                 self._stop_processes(limit)
 
@@ -261,6 +272,14 @@ def _group_config(plan: DeployPlan, settings: DeploySettings) -> GroupConfig:
         max_members=max(defaults.max_members, len(plan.processes) + _MORE_MEMBERS),
         max_queues=max(defaults.max_queues, len(plan.queues)),
     )
+
+
+def _whereabouts(process: ExecutorProcess) -> str:
+    """Its Python stacks, and what the kernel says of its threads."""
+    python, kernel = process.stack(), kernel_view(process.pid) if process.pid and not process.exited else ""
+    if kernel and not python:
+        python = "(it gives no Python stack: it is stopped, or stuck in C code)\n"
+    return python + kernel
 
 
 def _folder() -> str:

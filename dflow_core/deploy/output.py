@@ -1,8 +1,8 @@
 """What executors print: it never blocks them, and it reaches the user line by line with the name of its node.
 
 Each executor writes stdout and stderr into one memory file, which never blocks whatever becomes of the reader. A thread
-of the application looks there twenty times a second, passes whole lines on, and gives the memory of what it has
-read back. When nobody takes the lines (a full pipe), they stay in the memory file up to a limit and are then left out,
+of the application looks there twenty times a second (and less and less often while nobody prints, down to twice a
+second), passes whole lines on, and gives the memory of what it has read back. When nobody takes the lines (a full pipe), they stay in the memory file up to a limit and are then left out,
 with a note that says how much. The last part of the file stays readable for error texts.
 """
 
@@ -21,6 +21,8 @@ _BACKLOG = 64 << 20
 _CHUNK = 256 << 10
 _LONGEST_LINE = 64 << 10
 _PERIOD = 0.05
+_LONGEST_PERIOD = 0.5
+_SLOWER = 1.25
 _PARTIAL_AFTER = 10  # periods without news after which an unfinished line is passed on
 _FINAL_LIMIT = 1.0
 
@@ -73,6 +75,11 @@ class ProcessLog:
         self._read += end
         self._free()
         return note + self._mark(data[:end].splitlines()) if end else note
+
+    @property
+    def is_read(self) -> bool:
+        """Whether everything was taken."""
+        return os.fstat(self.fd).st_size == self._read
 
     def close(self) -> None:
         """Let the memory go. Idempotent."""
@@ -139,8 +146,10 @@ class OutputForwarder:
         self._sink.close()
 
     def _run(self) -> None:
-        while not self._stop.wait(_PERIOD):
-            self._pass_on(final=False)
+        pause = _PERIOD
+        while not self._stop.wait(pause):
+            found = self._pass_on(final=False) or not all(log.is_read for log in self._logs)
+            pause = _PERIOD if found else min(pause * _SLOWER, _LONGEST_PERIOD)
         for _ in range(int(_FINAL_LIMIT / _PERIOD)):
             if not self._pass_on(final=True):
                 return

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from dflow_core.deploy.resources import Resources
 from dflow_core.deploy.threads import share_threads
@@ -26,6 +26,7 @@ from dflow_core.model import (
 from dflow_core.options import Options
 
 _MAX_NAME = 255
+_NOTICES = 64
 
 
 def plan_deployment(
@@ -124,8 +125,23 @@ class _Queues:
             text += "'"
             name = queue_name(text)
         end = self._endpoints[endpoint]
-        self.all[name] = QueuePlan(name, end.depth or self._depth, end.overflow)
+        depth = 1 if end.overflow == "keep_latest" else end.depth or self._depth
+        notices = self._notices(name) if end.overflow != "block" else ""
+        self.all[name] = QueuePlan(name, depth, end.overflow, end.max_age, notices)
         return name
+
+    def _notices(self, queue: str) -> str:
+        """A queue beside one that may drop messages, for the news of those."""
+        self.all[queue] = QueuePlan(queue, 1)  # so that the name is taken
+        name = queue_name(f"dropped: {queue}")
+        while name in self.all:
+            name = queue_name(name + "'")
+        self.all[name] = QueuePlan(name, _NOTICES)
+        return name
+
+    def notices(self, queues: Iterable[str]) -> dict[str, str]:
+        """For those of some queues that may drop messages, the queues that tell of them."""
+        return {name: notices for name in queues if (notices := self.all[name].notices)}
 
 
 def _processes(
@@ -146,11 +162,13 @@ def _processes(
                     f"it cannot share process {process!r} with {founder!r}, which has another engine or environment",
                     node=name, hint="give the process another name",
                 )
+            inputs = tuple(queues.input(name, port, i) for port in range(len(sides.inputs)))
+            outputs = tuple(queues.routes(endpoint) for endpoint in sides.outputs)
+            targets = [queue for routes in outputs for route in routes for queue in route.queues]
             members.setdefault(process, []).append(
                 InstancePlan(
-                    name, i, sub.options.instances, process, f"cpu:{i if shared else 0}", threads[name],
-                    tuple(queues.input(name, port, i) for port in range(len(sides.inputs))),
-                    tuple(queues.routes(endpoint) for endpoint in sides.outputs),
+                    name, i, sub.options.instances, process, f"cpu:{i if shared else 0}", threads[name], inputs,
+                    outputs, queues.notices([*inputs, *targets]),
                 )
             )
     return tuple(ProcessPlan(process, *homes[process], tuple(inside)) for process, inside in members.items())

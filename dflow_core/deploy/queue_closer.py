@@ -22,6 +22,7 @@ class QueueCloser:
     def __init__(self, plan: DeployPlan, group: MemoryGroup) -> None:
         self._group = group
         self._fetches = plan.fetches
+        self._notices = plan.notices
         self._producers: dict[str, set[tuple[str, int]]] = {queue.name: set() for queue in plan.queues}
         for instance in plan.instances:
             for routes in instance.outputs:
@@ -49,12 +50,17 @@ class QueueCloser:
 
     def discard_results(self) -> None:
         """Take what lies in the result queues, so that producers who wait for room there can end."""
-        for name in self._fetches:
+        notices = [self._notices[name] for name in self._fetches if name in self._notices]
+        for name in (*self._fetches, *notices):
             with contextlib.suppress(DflowError):
-                while (block := self._group.queue(name).get(0.0)) is not None:
+                queue = self._group.queue(name)
+                while (block := queue.get(0.0)) is not None:
                     block.release()
+                queue.take_dropped()
 
     def _close(self, queue: str) -> None:
         self._producers.pop(queue, None)
         with contextlib.suppress(DflowError):
             self._group.queue(queue).close()
+            if queue in self._notices:
+                self._group.queue(self._notices[queue]).close()

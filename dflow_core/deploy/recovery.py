@@ -56,6 +56,7 @@ class _Loss:
     aux: Aux
     instance: InstancePlan
     port: int | None  # None for one the instance had made
+    queue: str = ""  # the queue that had dropped it, which the reader has not been told yet
 
     @property
     def keys(self) -> tuple[tuple[int, int], ...]:
@@ -96,18 +97,24 @@ def merge_dead_parts(known: Sequence[DeadPart], new: Sequence[DeadPart]) -> list
 def _read(process: ProcessPlan, lost: Sequence[LostMessage]) -> list[_Loss]:
     """Lost messages that can be read and placed. One that was never written is none: its head is not to be trusted."""
     readers = {queue: (i, port) for i in process.instances for port, queue in enumerate(i.inputs)}
+    readers |= {i.notices[queue]: (i, port) for queue, (i, port) in readers.items() if queue in i.notices}
+    writers = {queue: i for i in process.instances for queue in i.notices}
     losses = []
     for message in lost:
-        instance, port = readers.get(message.queue, (process.instances[0], None))
-        if message.queue and port is None:
-            continue  # taken from a queue that is none of its inputs
-        if not message.queue and len(process.instances) > 1:
-            continue  # nobody can tell which instance made it
         try:
             info, _, _ = MsgInfo.unpack(message.head)
             aux = Aux.unpack(message.aux)
         except (DflowError, ValueError, KeyError, TypeError, struct.error):
             continue
+        queue = message.queue or (aux.error.node if aux.error is not None and aux.error.kind == "dropped" else "")
+        instance, port = readers.get(message.queue, (process.instances[0], None))
+        if port is None and queue in writers:
+            losses.append(_Loss(info, aux, writers[queue], None, queue))
+            continue
+        if message.queue and port is None:
+            continue  # taken from a queue that is none of its own
+        if not message.queue and len(process.instances) > 1:
+            continue  # nobody can tell which instance made it
         if info.trans_id:
             losses.append(_Loss(info, aux, instance, port))
     return losses
@@ -131,13 +138,17 @@ def _error_message(loss: _Loss, cause: Cause) -> FlowMsg:
 
 
 def _queues(model: PneModel, loss: _Loss) -> list[str]:
-    """Queues that wait for something made of the lost message."""
+    """Queues that wait for something made of the lost message; those that may drop it hear of it as of a drop."""
+    notices = loss.instance.notices
+    if loss.queue:
+        return [notices[loss.queue]]
     outputs: Sequence[int] = range(len(loss.instance.outputs))
     if model.functions and loss.port is not None:
         outputs = [out for func in model.functions if loss.port in func.inputs for out in func.outputs]
     info = loss.info
     routes = [route for out in outputs for route in loss.instance.outputs[out]]
-    return list(dict.fromkeys(route.pick(info.trans_id, info.route_label) for route in routes))
+    queues = (route.pick(info.trans_id, info.route_label) for route in routes)
+    return list(dict.fromkeys(notices.get(queue, queue) for queue in queues))
 
 
 def _dead_parts(models: Mapping[str, PneModel], losses: Sequence[_Loss]) -> list[DeadPart]:

@@ -103,6 +103,10 @@ class Supervisor:
         """Has a function called in the supervisor's thread (any thread)."""
         return self._loop.post
 
+    def listen(self, fd: int, call: Callable[[], None]) -> None:
+        """Have a call made in the supervisor's thread whenever a descriptor is readable (any thread)."""
+        self._loop.post(lambda: self._loop.listen(fd, call))
+
     def stop(self, drain: bool) -> None:
         """Ask every process to end; with `drain`, after what is in the queues (any thread)."""
         self._loop.post(lambda: self._stop(drain))

@@ -8,8 +8,11 @@ from dflow_core.executor.backend import Backend
 from dflow_core.executor.client import GraphClient
 from dflow_core.executor.inline import InlineBackend
 from dflow_core.executor.instance import InstanceRunner
+from dflow_core.executor.meter import NodeStats
+from dflow_core.executor.monitor import StallMonitor
 from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.executor.queue_backend import QueueBackend
+from dflow_core.executor.stats import GraphStats, graph_stats, own_stacks
 from dflow_core.executor.trace import read_calls, write_timeline
 from dflow_core.executor.transactions import Counters, Outcome
 
@@ -17,11 +20,16 @@ __all__ = [
     "Backend",
     "Counters",
     "GraphClient",
+    "GraphStats",
     "InlineBackend",
     "InstanceRunner",
     "NodeRunner",
+    "NodeStats",
     "Outcome",
     "QueueBackend",
+    "StallMonitor",
+    "graph_stats",
+    "own_stacks",
     "read_calls",
     "write_timeline",
 ]

@@ -17,7 +17,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeAlias
@@ -46,6 +46,9 @@ class RecentKeys:
     def __contains__(self, key: object) -> bool:
         return key in self._keys
 
+    def __len__(self) -> int:
+        return len(self._keys)
+
 
 class Aligner:
     """Collects messages until each port has one for a key.
@@ -57,7 +60,7 @@ class Aligner:
 
     def __init__(self, ports: int, dead: Iterable[tuple[int, int, tuple[int, ...]]] = ()) -> None:
         self._ports = ports
-        self._waiting: dict[Key, list[deque[FlowMsg]]] = {}
+        self._waiting: dict[Key, list[list[FlowMsg]]] = {}
         self._held: dict[tuple[int, int], dict[int, FlowMsg]] = {}
         self._batch_of: dict[tuple[int, int], tuple[int, int]] = {}
         self._done = RecentKeys()
@@ -77,6 +80,8 @@ class Aligner:
         """Take a message; returns the sets it completes, oldest first."""
         if self._ports == 1:
             return [(msg,)] if self._is_wanted(port, msg) else []
+        if not self._held and not msg.aux.members:  # as nearly always: no batch here, and none waits
+            return self._add(port, msg) if self._is_wanted(port, msg) else []
         parts = [(port, part) for part in _split_members(msg)]
         is_end = msg.info.data_flag & DataFlag.END
         if len(parts) > 1 and not is_end and self._can_hold(port, msg):
@@ -127,7 +132,7 @@ class Aligner:
                 if not missing:
                     del self._dead[msg.info.key]
                 return False
-        return msg.info.trans_id not in self._poisoned
+        return not self._poisoned or msg.info.trans_id not in self._poisoned
 
     def _add(self, port: int, msg: FlowMsg) -> list[MessageSet]:
         key = _key(msg)
@@ -135,10 +140,10 @@ class Aligner:
         if msg.info.data_flag & DataFlag.INJECTED and (key in self._done or (waiting and waiting[port])):
             return []
         if waiting is None:
-            waiting = self._waiting[key] = [deque() for _ in range(self._ports)]
+            waiting = self._waiting[key] = [[] for _ in range(self._ports)]
         waiting[port].append(msg)
         if all(waiting):
-            complete = tuple(queue.popleft() for queue in waiting)
+            complete = tuple([queue.pop(0) for queue in waiting])
             if not any(waiting):
                 del self._waiting[key]
             self._done.add(key)

@@ -6,7 +6,9 @@ import abc
 from collections.abc import Mapping, Sequence
 
 from dflow_core.errors import DflowError
+from dflow_core.executor.meter import NodeStats
 from dflow_core.message import Block, FlowMsg
+from dflow_core.spi import QueueStats
 
 ALLOC_LIMIT = 30.0
 
@@ -36,8 +38,13 @@ class Backend(abc.ABC):
         """Whether a message can be fed to each of these inputs at once."""
 
     @abc.abstractmethod
-    def feed(self, messages: Mapping[int, FlowMsg]) -> None:
-        """Feed one message to each of some inputs; `has_room` was true just before, from the same thread."""
+    def feed(self, trans_id: int, blocks: Mapping[int, Block]) -> None:
+        """Feed one message to each of some inputs; `has_room` was true just before, from the same thread.
+
+        Args:
+            trans_id: Their transaction.
+            blocks: A message for each of the inputs; they are handed over.
+        """
 
     @abc.abstractmethod
     def pump(self, timeout: float, room_for: Sequence[int] = ()) -> list[tuple[int, FlowMsg]]:
@@ -58,6 +65,10 @@ class Backend(abc.ABC):
         Args:
             stacks: Whether to show where each process is; that takes some milliseconds.
         """
+
+    def stats(self) -> tuple[tuple[NodeStats, ...], tuple[QueueStats, ...], int]:
+        """Counters of nodes and queues, and the bytes that messages take; any thread."""
+        return (), (), 0
 
     @abc.abstractmethod
     def wake(self) -> None:

@@ -175,7 +175,7 @@ class CallContext(RunContext):
         return self._outputs[index]
 
     def _emit(self, index: int, value: object, info: MsgInfo, aux: Aux, changes: Mapping[str, object]) -> None:
-        head = info.derive(**changes)
+        head = info.derive(**changes) if changes or info.ret_code else info  # it is copied where it is written
         made = self._made.pop(id(value), None)
         msg = made.seal(head, aux) if made is not None and made.array is value else None
         self._sink(self._spec.outputs[index], msg or encode(value, head, self._alloc, aux))

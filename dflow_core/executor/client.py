@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from dflow_core.errors import (
     ClosedError,
@@ -20,9 +19,11 @@ from dflow_core.errors import (
     WaitTimeoutError,
 )
 from dflow_core.executor.backend import Backend
+from dflow_core.executor.monitor import StallMonitor
+from dflow_core.executor.parcel import NO_INFO, Parcel
 from dflow_core.executor.result_order import ResultOrder
 from dflow_core.executor.transactions import Channel, Counters, Outcome, TransactionTable
-from dflow_core.message import Block, DataFlag, FeedInfo, FlowMsg, MsgInfo, encode, root_token, seal
+from dflow_core.message import Block, FeedInfo, FlowMsg, seal
 
 _SLICE = 0.1
 _ALLOC_SLICE = 0.02
@@ -49,10 +50,12 @@ class GraphClient:
         self._max_unfetched = max_unfetched
         self._table = TransactionTable(len(inputs), len(outputs))
         self._main = Channel(endings=False)
-        self._lock = threading.Condition()
+        self._mutex = threading.RLock()
+        self._lock = threading.Condition(self._mutex)
         self._feeding = threading.Lock()
         self._pumping = False
         self._closed = False
+        self.monitor: StallMonitor | None = None
 
     @property
     def counters(self) -> Counters:
@@ -63,6 +66,12 @@ class GraphClient:
     def in_flight(self) -> int:
         """Transactions that have not ended."""
         return self._table.in_flight
+
+    @property
+    def open_ids(self) -> list[int]:
+        """Transactions that have not ended, oldest first."""
+        with self._mutex:
+            return self._table.open_ids
 
     def feed(
         self, values: Mapping[int, object], *, info: FeedInfo | None = None, timeout: float | None = None,
@@ -84,7 +93,7 @@ class GraphClient:
             PoolExhaustedError: no memory within the limit; nothing was fed.
         """
         self._check_process()
-        parcel = _Parcel(values, info or FeedInfo(), channel or self._main)
+        parcel = Parcel(values, info or NO_INFO, channel or self._main)
         self._send(parcel, _deadline(timeout), _never)
         return parcel.trans_id
 
@@ -139,7 +148,7 @@ class GraphClient:
         channel = Channel()
         order = ResultOrder(ordered)
         source = iter(items)
-        parcel: _Parcel | None = None
+        parcel: Parcel | None = None
         exhausted = False
 
         def has_outcomes() -> bool:
@@ -152,7 +161,7 @@ class GraphClient:
                     if item is None:
                         exhausted = True
                         break
-                    parcel = item if isinstance(item, _Parcel) else _Parcel(item, FeedInfo(), channel)
+                    parcel = item if isinstance(item, Parcel) else Parcel(item, NO_INFO, channel)
                     # What was not given out yet may be what holds the memory: then it has to go first.
                     if not self._send(parcel, _deadline(timeout), has_outcomes):
                         break
@@ -178,18 +187,20 @@ class GraphClient:
             self._closed = True
             self._table.fail_all(ClosedError(f"graph {self._graph!r} was closed"))
             self._lock.notify_all()
+        if self.monitor is not None:
+            self.monitor.close()
         self._backend.wake()
         with self._lock:
             self._lock.wait_for(lambda: not self._pumping, timeout=5)
         self._backend.close()
 
-    def _send(self, parcel: _Parcel, deadline: float | None, give_way: Callable[[], bool]) -> bool:
+    def _send(self, parcel: Parcel, deadline: float | None, give_way: Callable[[], bool]) -> bool:
         """Feed a parcel; False if that would have to wait while there is something better to do."""
-        ports = sorted(parcel.values)
+        ports = parcel.ports
         for port in ports:
-            if port not in parcel.bodies:
+            if port not in parcel.packed:
                 try:
-                    parcel.bodies[port] = self._encode(parcel.values[port], parcel.info, deadline, give_way)
+                    self._pack(parcel, port, deadline, give_way)
                 except PoolExhaustedError as error:
                     if error.never_fits or not give_way():
                         raise
@@ -199,37 +210,36 @@ class GraphClient:
         try:
             if not self._wait_for_room(ports, deadline, parcel.channel, give_way):
                 return False
-            with self._lock:
+            with self._mutex:
                 self._check_open()
-                parcel.trans_id = self._table.next_id(ports, parcel.info.transaction_id)
-                self._table.begin(ports, parcel.trans_id, parcel.channel)
-            for msg in parcel.bodies.values():
-                _stamp(msg, parcel.trans_id, custom=bool(parcel.info.transaction_id))
-            self._backend.feed(parcel.bodies)
+                trans_id = self._table.next_id(ports, parcel.info.transaction_id)
+                token = self._table.begin(ports, trans_id, parcel.channel)
+            self._backend.feed(trans_id, parcel.finish(trans_id, token))
+            if self.monitor is not None and not self.monitor.armed:
+                self.monitor.arm()
         finally:
             self._feeding.release()
         return True
 
-    def _encode(
-        self, value: object, info: FeedInfo, deadline: float | None, give_way: Callable[[], bool]
-    ) -> FlowMsg:
+    def _pack(self, parcel: Parcel, port: int, deadline: float | None, give_way: Callable[[], bool]) -> None:
         self._check_open()
-        head = MsgInfo(
-            start_time=info.start_time, end_time=info.end_time, flags=info.flow_flags, user_data=info.user_data
-        )
 
         def alloc(size: int) -> Block:
             return self._alloc(size, deadline, give_way)
 
-        msg = encode(value, head, alloc)
-        assert msg.block is not None
-        return msg if self._backend.owns(msg.block) else seal(msg, alloc)
+        parcel.pack(port, alloc)
+        packed = parcel.packed[port]
+        assert packed.block is not None
+        if not self._backend.owns(packed.block):
+            assert isinstance(packed, FlowMsg)
+            parcel.packed[port] = seal(packed, alloc)
 
     def _alloc(self, size: int, deadline: float | None, give_way: Callable[[], bool]) -> Block:
         """Wait for memory, and meanwhile take what arrives: a node that cannot send keeps its inputs."""
         while True:
+            patience = _ALLOC_SLICE if deadline is None else min(_ALLOC_SLICE, _remaining(deadline))
             try:
-                return self._backend.alloc(size, min(_ALLOC_SLICE, _remaining(deadline, _ALLOC_SLICE)))
+                return self._backend.alloc(size, patience)
             except PoolExhaustedError as error:
                 failure = self._backend.failure()
                 if failure is not None:
@@ -251,16 +261,17 @@ class GraphClient:
             if outcome.last:
                 break
         if not results:
-            raise DroppedError("no node sent anything for it", trans_id=trans_id)
+            raise DroppedError(outcome.reason or "no node sent anything for it", trans_id=trans_id)
         return results
 
     def _next(self, channel: Channel, deadline: float | None) -> Outcome:
-        began = time.monotonic()
+        began = 0.0
         while True:
-            with self._lock:
+            with self._mutex:
                 if channel.outcomes:
                     return channel.outcomes.popleft()
                 self._check_open()
+                began = began or time.monotonic()
                 failure = self._backend.failure()
                 if failure is not None:
                     self._table.fail_all(failure)
@@ -284,6 +295,8 @@ class GraphClient:
         def is_free() -> bool:
             return len(channel.outcomes) < self._max_unfetched and self._backend.has_room(ports)
 
+        if is_free():
+            return True
         began = time.monotonic()
         while not is_free():
             if give_way():
@@ -341,17 +354,6 @@ class GraphClient:
             raise ClosedError(f"graph {self._graph!r} is closed", hint="use it inside its `with` block")
 
 
-@dataclass(slots=True)
-class _Parcel:
-    """One transaction on its way into the graph."""
-
-    values: Mapping[int, object]
-    info: FeedInfo
-    channel: Channel
-    bodies: dict[int, FlowMsg] = field(default_factory=dict)
-    trans_id: int = 0
-
-
 def _deadline(timeout: float | None) -> float | None:
     return None if timeout is None else time.monotonic() + max(0.0, timeout)
 
@@ -363,13 +365,3 @@ def _remaining(deadline: float | None, without: float = -1) -> float:
 
 def _never() -> bool:
     return False
-
-
-def _stamp(msg: FlowMsg, trans_id: int, *, custom: bool) -> None:
-    """Write the transaction into the head of a message that is already in its block."""
-    msg.info.trans_id = trans_id
-    msg.info.token = root_token(trans_id)
-    if custom:
-        msg.info.data_flag |= DataFlag.CUSTOM_ID
-    assert msg.block is not None
-    msg.write_head()

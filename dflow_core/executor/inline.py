@@ -5,6 +5,7 @@ Breakpoints, print and coverage work as in plain code, because a node runs insid
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -13,11 +14,14 @@ import numpy as np
 
 from dflow_core.errors import DflowError
 from dflow_core.executor.backend import ALLOC_LIMIT, Backend
+from dflow_core.executor.inline_edges import InlineEdge, inline_edges
+from dflow_core.executor.meter import FAILED, NodeStats
 from dflow_core.executor.model_func import load_functions
 from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.message import Block, FlowMsg, HeapBlock
 from dflow_core.model import FlowModel, UdfModel
-from dflow_core.spi import FlowFunc, FuncParams, WorkerContext, WorkerLoader
+from dflow_core.options import Options
+from dflow_core.spi import FlowFunc, FuncParams, QueueStats, WorkerContext, WorkerLoader
 
 
 class InlineBackend(Backend):
@@ -38,8 +42,10 @@ class InlineBackend(Backend):
     ) -> None:
         self._relation = model.relation
         self._clock = clock
-        self._work: deque[tuple[str, int, FlowMsg]] = deque()
-        self._arrived: list[tuple[int, FlowMsg]] = []
+        self._edges = inline_edges(model, int(model.options.get("queue_depth", Options().queue_depth)), clock)
+        # What is to be done next: an edge to take from, or a notice for the reader of one.
+        self._work: deque[tuple[InlineEdge, FlowMsg | None]] = deque()
+        self._arrived: list[tuple[InlineEdge, FlowMsg | None]] = []
         self._runners: dict[str, NodeRunner] = {}
         try:
             for name, part in model.submodels.items():
@@ -67,9 +73,9 @@ class InlineBackend(Backend):
     def has_room(self, inputs: Sequence[int]) -> bool:
         return True
 
-    def feed(self, messages: Mapping[int, FlowMsg]) -> None:
-        for port, msg in messages.items():
-            self._publish(self._relation.root.inputs[port], msg)
+    def feed(self, trans_id: int, blocks: Mapping[int, Block]) -> None:
+        for port, block in blocks.items():
+            self._publish(self._relation.root.inputs[port], FlowMsg.from_block(block))
         self._run()
 
     def pump(self, timeout: float, room_for: Sequence[int] = ()) -> list[tuple[int, FlowMsg]]:
@@ -82,7 +88,7 @@ class InlineBackend(Backend):
                 runner.tick()
             self._run()
         arrived, self._arrived = self._arrived, []
-        return arrived
+        return [(edge.target[1], msg) for edge, notice in arrived for msg in ([notice] if notice else edge.take())]
 
     def failure(self) -> DflowError | None:
         return None
@@ -98,6 +104,17 @@ class InlineBackend(Backend):
         runner = self._runners.get(node)
         return runner.last_exception if runner else None
 
+    def edges(self) -> tuple[QueueStats, ...]:
+        """Counters of every queue."""
+        return tuple(edge.stats() for edges in self._edges.values() for edge in edges)
+
+    def stats(self) -> tuple[tuple[NodeStats, ...], tuple[QueueStats, ...], int]:
+        nodes = (
+            NodeStats(name, 0, os.getpid(), calls=runner.calls, failed=runner.meter.ints[FAILED], busy=runner.busy)
+            for name, runner in self._runners.items()
+        )
+        return tuple(nodes), self.edges(), 0
+
     def wake(self) -> None:
         """Nothing to wake: only the caller's own thread ever waits."""
 
@@ -110,13 +127,14 @@ class InlineBackend(Backend):
         return lambda output, msg: self._publish(endpoints[output], msg)
 
     def _publish(self, endpoint: str, msg: FlowMsg) -> None:
-        for name, port in self._relation.consumers(endpoint):
-            self._work.append((name, port, msg))
-        for output, wanted in enumerate(self._relation.root.outputs):
-            if wanted == endpoint:
-                self._arrived.append((output, msg))
+        for edge in self._edges[endpoint]:
+            news = self._work if edge.target[0] else self._arrived
+            news.extend((edge, notice) for notice in edge.put(msg))
+            news.append((edge, None))
 
     def _run(self) -> None:
         while self._work:
-            name, port, msg = self._work.popleft()
-            self._runners[name].accept(port, msg)
+            edge, notice = self._work.popleft()
+            name, port = edge.target
+            for msg in [notice] if notice else edge.take():
+                self._runners[name].accept(port, msg)

@@ -7,14 +7,29 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from dflow_core.errors import ClosedError, NodeError, PoolExhaustedError, QueueFullError
-from dflow_core.executor.model_func import load_functions
+from dflow_core.executor.fast_lane import FastLane, LaneIo
+from dflow_core.executor.lossy import NOTICE_SLICE, flush, reader, sender, waitable
+from dflow_core.executor.meter import WORDS, Meter, board_name
+from dflow_core.executor.model_func import init_functions
 from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.executor.trace import CallTrace
 from dflow_core.message import Block, FlowMsg, alloc_tensor, seal
-from dflow_core.model import DeadPart, InstancePlan, PneModel, UdfModel
-from dflow_core.spi import FlowFunc, FuncParams, MemoryGroup, Queue, WorkerContext, WorkerLoader
+from dflow_core.model import DeadPart, InstancePlan, PneModel, Route, UdfModel
+from dflow_core.spi import (
+    Doorbell,
+    FlowFunc,
+    FuncParams,
+    MemoryGroup,
+    NodeLinks,
+    NodeWorker,
+    Queue,
+    WorkerContext,
+    WorkerLoader,
+)
 
 _SLICE = 0.2
+_PATIENCE = 60.0
+"""Seconds of a wait for messages; a queue that is closed, and `stop`, end it at once."""
 _ALLOC_LIMIT = 30.0
 
 
@@ -46,25 +61,31 @@ class InstanceRunner:
         self._dead_parts = dead_parts
         self._report = report
         self._stopping = threading.Event()
+        self._doorbell: Doorbell | None = None
         self._runner: NodeRunner | None = None
+        self._worker: NodeWorker | None = None
         self._trace: CallTrace | None = None
         self._inputs: list[Queue] = []
         self._queues: dict[str, Queue] = {}
+        self._targets: list[list[Queue] | None] = []
 
     @property
     def calls(self) -> int:
         """Calls finished."""
-        return self._runner.calls if self._runner else 0
+        doer = self._worker or self._runner
+        return doer.calls if doer else 0
 
     @property
     def busy(self) -> float:
         """Seconds spent in calls."""
-        return self._runner.busy if self._runner else 0.0
+        doer = self._worker or self._runner
+        return doer.busy if doer else 0.0
 
     @property
     def current(self) -> tuple[int, float] | None:
         """Transaction in work and since when (monotonic seconds), or None."""
-        return self._runner.current if self._runner else None
+        doer = self._worker or self._runner
+        return doer.current if doer else None
 
     def load(self) -> None:
         """Load the model and initialise its functions; may take long and raise anything."""
@@ -79,17 +100,24 @@ class InstanceRunner:
             model.name, plan.index, plan.count, plan.device, plan.threads, len(plan.inputs), len(plan.outputs),
             model.params if isinstance(model, UdfModel) else {},
         )
-        funcs = load_functions(model, self._loader, context, params)
+        worker = self._loader(model, context)
+        if isinstance(worker, NodeWorker):
+            self._worker = worker
+            worker.open(NodeLinks(self._group, plan, params, self._dead_parts))
+            return
+        funcs = init_functions(model, worker, params)
         dead = [(part.trans_id, part.data_label, part.ports) for part in self._dead_parts]
         if self._options.get("trace"):
             self._trace = CallTrace(self._options["trace"], model.name, plan.index)
         self._runner = NodeRunner(
             model, funcs, instance=plan.index, sink=self._send, alloc=self._alloc, dead=dead,
             on_call=self._trace.call if self._trace else None, waiting=self._is_input_waiting,
+            meter=Meter(self._group.board(board_name(model.name, plan.index), WORDS)),
         )
-        self._inputs = [self._group.queue(name) for name in plan.inputs]
+        self._inputs = [reader(self._group, name, plan.notices) for name in plan.inputs]
         names = [name for routes in plan.outputs for route in routes for name in route.queues]
-        self._queues = {name: self._group.queue(name) for name in names}
+        self._queues = {name: sender(self._group, name, plan.notices) for name in names}
+        self._targets = [self._fixed_targets(routes) for routes in plan.outputs]
 
     def run(self) -> None:
         """Work until the input queues are closed and empty, or `stop`.
@@ -97,16 +125,15 @@ class InstanceRunner:
         Raises:
             NodeError: after a failing call, if the node's `on_error` is `stop`.
         """
+        if self._worker is not None:
+            return self._worker.run()
         assert self._runner is not None, "load() first"
-        doorbell = self._group.doorbell()
-        open_ports = dict(enumerate(self._inputs))
+        lane = self._fast_lane()
         try:
-            while open_ports and not self._stopping.is_set():
-                if not self._take_round(open_ports):
-                    self._runner.settle()
-                    self._runner.tick()
-                    self._check_failure()
-                    doorbell.wait(list(open_ports.values()), timeout=self._wait_limit())
+            if lane is not None:
+                lane.run(_PATIENCE)
+            else:
+                self._run_rounds()
             if not self._stopping.is_set():
                 self._runner.finish()
                 self._check_failure()
@@ -114,14 +141,54 @@ class InstanceRunner:
             if not self._stopping.is_set():
                 self._report("an output queue was closed; leaving")
 
+    def _fast_lane(self) -> FastLane | None:
+        """The short way, if this node is one for it: a plain function behind one queue."""
+        assert self._runner is not None
+        call = self._runner.direct_call()
+        if call is None or len(self._inputs) != 1 or self._plan.notices:  # drops need more than the lane does
+            return None
+        found = [self._targets[output] for output in self._model.functions[0].outputs]
+        targets = [queues for queues in found if queues is not None]
+        if len(targets) < len(found):
+            return None
+        io = LaneIo(
+            self._group, self._inputs[0], targets, self._put, lambda block: self._accept(0, block),
+            self._check_failure, self._stopping.is_set,
+        )
+        return FastLane(self._runner, call, io)
+
+    def _fixed_targets(self, routes: Sequence[Route]) -> list[Queue] | None:
+        """Where messages of an output go, if that is the same for all of them."""
+        if any(len(route.queues) > 1 for route in routes):
+            return None
+        return [self._queues[route.queues[0]] for route in routes]
+
+    def _run_rounds(self) -> None:
+        assert self._runner is not None
+        doorbell = self._doorbell = self._group.doorbell()
+        open_ports = dict(enumerate(self._inputs))
+        while open_ports and not self._stopping.is_set():
+            if not self._take_round(open_ports):
+                self._runner.settle()
+                self._runner.tick()
+                self._check_failure()
+                limit = NOTICE_SLICE if flush(self._queues.values()) else _PATIENCE
+                doorbell.wait(waitable(open_ports.values()), timeout=self._wait_limit(limit))
+
     def stop(self) -> None:
         """Make `run` return soon without draining; any thread may call."""
         self._stopping.set()
+        if self._doorbell is not None:
+            self._doorbell.ring()
+        if self._worker is not None:
+            self._worker.stop()
 
     def close(self) -> None:
         """Close the functions."""
         if self._trace is not None:
             self._trace.close()
+        if self._worker is not None:
+            self._worker.close()
         if self._runner is not None:
             self._runner.close()
             self._runner = None
@@ -164,12 +231,12 @@ class InstanceRunner:
     def _is_input_waiting(self) -> bool:
         return all(queue.level() > 0 for queue in self._inputs)
 
-    def _wait_limit(self) -> float:
+    def _wait_limit(self, limit: float) -> float:
         assert self._runner is not None
         deadline = self._runner.deadline()
         if deadline is None:
-            return _SLICE
-        return min(_SLICE, max(0.0, deadline - time.monotonic()))
+            return limit
+        return min(limit, max(0.0, deadline - time.monotonic()))
 
     def _alloc(self, size: int) -> Block:
         limit = time.monotonic() + _ALLOC_LIMIT
@@ -190,7 +257,9 @@ class InstanceRunner:
             msg = seal(msg, self._alloc)
         block = msg.block
         assert block is not None
-        targets = [self._queues[route.pick(msg.info.trans_id, msg.info.route_label)] for route in routes]
+        targets = self._targets[output]
+        if targets is None:
+            targets = [self._queues[route.pick(msg.info.trans_id, msg.info.route_label)] for route in routes]
         copies = [block.retain() for _ in targets[1:]]
         for queue, reference in zip(targets, [*copies, block]):
             self._put(queue, reference)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dflow_core.errors import CompileError, TensorError
+from dflow_core.errors import CompileError, TensorError, UsageError
 from dflow_core.message import FlowMsg, describe
 from dflow_core.model import PneModel
-from dflow_core.spi import FlowFunc, FuncParams, ModelWorker, RunContext, WorkerContext, WorkerLoader
+from dflow_core.spi import FlowFunc, FuncParams, ModelWorker, NodeWorker, RunContext, WorkerContext, WorkerLoader
 from dflow_core.types import Array, data_type_of
 
 _SHORT = 0.005
@@ -133,9 +133,25 @@ def load_functions(
     """Load a model and initialise its functions, each object once.
 
     Raises:
+        UsageError: the model runs in a process of its own only.
         Whatever user code or the engine raises.
     """
     worker = loader(model, context)
+    if isinstance(worker, NodeWorker):
+        worker.close()
+        raise UsageError(
+            "this node runs in a process of its own only, not in the caller's thread", node=model.name,
+            hint="leave out mode=\"inline\"; `dflow udf test` runs a C++ function in one process, under a debugger too",
+        )
+    return init_functions(model, worker, params)
+
+
+def init_functions(model: PneModel, worker: ModelWorker | Sequence[FlowFunc], params: FuncParams) -> list[FlowFunc]:
+    """The functions of a loaded model, initialised, each object once.
+
+    Raises:
+        Whatever user code or the engine raises.
+    """
     funcs: list[FlowFunc] = [ModelFunc(worker)] if isinstance(worker, ModelWorker) else list(worker)
     if len(funcs) != len(model.functions):
         raise CompileError(f"engine {model.engine} gave {len(funcs)} functions for {len(model.functions)}")

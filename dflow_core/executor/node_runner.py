@@ -17,12 +17,17 @@ from dflow_core.errors import DflowError, TensorError
 from dflow_core.executor.aligner import Aligner, MessageSet
 from dflow_core.executor.call_context import CallContext, OutputSink
 from dflow_core.executor.gathering import Gathered, Gatherer
+from dflow_core.executor.meter import BLOCKED, BUSY, CALLS, FAILED, Meter
 from dflow_core.message import Alloc, Aux, DataFlag, ErrorInfo, FlowMsg, describe
 from dflow_core.model import PneModel
 from dflow_core.spi import FlowFunc
 from dflow_core.types import FuncSpec
 
 Clock = Callable[[], float]
+
+
+_STOPPING = (DataFlag.ERROR, DataFlag.SKIP | DataFlag.END)
+"""Flags that end a set of inputs without a call, the stronger first."""
 
 
 @dataclass(slots=True)
@@ -49,6 +54,7 @@ class NodeRunner:
         keep_exceptions: Whether to keep the last exception object; it pins the messages of its call.
         waiting: Whether more input is there, so that a function may leave a call open; whoever gives it must call
             `settle` when there is no more.
+        meter: Takes the counters.
     """
 
     def __init__(
@@ -64,10 +70,12 @@ class NodeRunner:
         on_call: Callable[[int, float, float], None] | None = None,
         keep_exceptions: bool = False,
         waiting: Callable[[], bool] | None = None,
+        meter: Meter | None = None,
     ) -> None:
-        self.calls = 0
-        self.busy = 0.0
-        self.blocked = 0.0
+        self.meter = meter = meter or Meter()
+        self.calls = meter.ints[CALLS]
+        self.busy = meter.floats[BUSY]
+        self.blocked = meter.floats[BLOCKED]
         self.current: tuple[int, float] | None = None
         self.last_error: ErrorInfo | None = None
         self.last_failed = 0
@@ -94,6 +102,30 @@ class NodeRunner:
     def pending(self) -> int:
         """Keys and transactions that wait for a part."""
         return sum(f.aligner.pending + (f.gatherer.pending if f.gatherer else 0) for f in self._functions)
+
+    def direct_call(self) -> Callable[..., object] | None:
+        """The node's function, if a message may go around this runner to it: see `FlowFunc.direct` and `conclude`."""
+        if len(self._functions) != 1 or self._on_call is not None or self._keep_exceptions:
+            return None
+        function, spec = self._functions[0], self._functions[0].spec
+        holds = spec.holds_inputs or spec.stream_input or function.gatherer is not None
+        return None if holds or len(spec.inputs) != 1 or not spec.outputs else function.func.direct()
+
+    def conclude(self, msg: FlowMsg, started: float, result: object, error: BaseException | None = None) -> None:
+        """End a call that was made around this runner with what `direct_call` gave.
+
+        Args:
+            msg: What it was given.
+            started: When, on the clock.
+            result: What it returned.
+            error: What it raised instead.
+        """
+        function = self._functions[0]
+        if error is not None:
+            # Not raised again: the frame it would be raised in refers to it, and so would hold its messages.
+            self.complete(self._open_call(function, (msg,), msg, started), error)
+        else:
+            self._call(function, (msg,), lambda context: function.func.deliver(context, result), msg, started)
 
     def accept(self, port: int, msg: FlowMsg) -> None:
         """Take a message that arrived at a node input; runs the function if that completes a set."""
@@ -139,12 +171,10 @@ class NodeRunner:
 
     def _run(self, function: _Function, inputs: MessageSet) -> None:
         first = inputs[0]
-        for msg in inputs:
-            if msg.info.data_flag & DataFlag.ERROR:
-                return self._pass_on(function, msg)
-        for msg in inputs:
-            if msg.info.data_flag & (DataFlag.SKIP | DataFlag.END):
-                return self._pass_on(function, msg)
+        for stops in _STOPPING:
+            for msg in inputs:
+                if msg.info.data_flag & stops:
+                    return self._pass_on(function, msg)
         self._call(function, inputs, lambda context: function.func.proc(context, inputs), first)
 
     def _run_gathered(self, function: _Function, gathered: Gathered) -> None:
@@ -193,13 +223,9 @@ class NodeRunner:
 
     def _call(
         self, function: _Function, inputs: Sequence[FlowMsg], call: Callable[[CallContext], None],
-        head: FlowMsg | None = None,
+        head: FlowMsg | None = None, started: float | None = None,
     ) -> None:
-        context = CallContext(function.spec, head, self._sink, self._alloc, self, inputs, self._clock)
-        if not self._open:
-            self._counted = context.started, self.blocked
-            self.current = _trans_id(context), context.started
-        self._open.append(context)
+        context = self._open_call(function, inputs, head, started)
         try:
             call(context)
         except (Exception, SystemExit) as error:
@@ -213,9 +239,23 @@ class NodeRunner:
             if not context.is_deferred:
                 self.complete(context)
 
+    def _open_call(
+        self, function: _Function, inputs: Sequence[FlowMsg], head: FlowMsg | None, started: float | None
+    ) -> CallContext:
+        context = CallContext(function.spec, head, self._sink, self._alloc, self, inputs, self._clock)
+        if started is not None:
+            context.started = started
+        if not self._open:
+            self._counted = context.started, self.blocked
+            self.current = _trans_id(context), context.started
+            self.meter.start(*self.current)
+        self._open.append(context)
+        return context
+
     def _fail(self, context: CallContext, error: BaseException) -> None:
         if self._keep_exceptions:
             self.last_exception = error
+        self.meter.ints[FAILED] += 1
         self.last_error = self.explain(error, context.inputs)
         self.last_failed = _trans_id(context)
         context.fail_call(self.last_error)
@@ -228,6 +268,9 @@ class NodeRunner:
         self._counted = ended, self.blocked
         self.calls += 1
         self.current = (_trans_id(self._open[0]), self._open[0].started) if self._open else None
+        self.meter.end(self.calls, self.busy, self.blocked)
+        if self.current is not None:
+            self.meter.start(*self.current)
         if self._on_call is not None:
             self._on_call(_trans_id(context), max(context.started, since), ended)
 

@@ -8,8 +8,11 @@ from collections.abc import Mapping, Sequence
 
 from dflow_core.errors import ClosedError, DflowError, PoolExhaustedError
 from dflow_core.executor.backend import ALLOC_LIMIT, Backend
+from dflow_core.executor.lossy import NOTICE_SLICE, flush, reader, sender, waitable
+from dflow_core.executor.meter import NodeStats
+from dflow_core.executor.stats import StatsReader
 from dflow_core.message import Block, FlowMsg
-from dflow_core.spi import Deployment, InstanceStatus, Queue
+from dflow_core.spi import Deployment, InstanceStatus, Queue, QueueStats
 
 _SLICE = 0.1
 _BURST = 64
@@ -27,9 +30,13 @@ class QueueBackend(Backend):
         self._group = deployment.group
         self._routes = deployment.plan.feeds
         names = [name for routes in self._routes for route in routes for name in route.queues]
-        self._feeds = {name: self._group.queue(name) for name in names}
-        self._fetches = [self._group.queue(name) for name in deployment.plan.fetches]
+        lossy, ages = deployment.plan.notices, {queue.name: queue.max_age for queue in deployment.plan.queues}
+        self._feeds = {name: sender(self._group, name, lossy, ages.get(name, 0.0)) for name in names}
+        self._queues_of: dict[tuple[int, ...], list[Queue]] = {}
+        self._fetches = [reader(self._group, name, lossy) for name in deployment.plan.fetches]
+        self._lossy = any(name in lossy for name in (*names, *deployment.plan.fetches))
         self._doorbell = self._group.doorbell()
+        self._stats = StatsReader(deployment)
         self._closed = False
         self._pid = os.getpid()
 
@@ -38,6 +45,8 @@ class QueueBackend(Backend):
         return os.getpid() != self._pid
 
     def alloc(self, size: int, timeout: float = ALLOC_LIMIT) -> Block:
+        if timeout <= _SLICE:
+            return self._group.alloc(size, timeout)
         deadline = time.monotonic() + timeout
         while True:
             remaining = max(0.0, deadline - time.monotonic())
@@ -53,17 +62,22 @@ class QueueBackend(Backend):
     def has_room(self, inputs: Sequence[int]) -> bool:
         return all(queue.level() < queue.depth for queue in self._feed_queues(inputs))
 
-    def feed(self, messages: Mapping[int, FlowMsg]) -> None:
-        for port, msg in messages.items():
-            assert msg.block is not None
-            for route in self._routes[port]:
-                self._feeds[route.pick(msg.info.trans_id)].put(msg.block.retain(), timeout=None)
+    def feed(self, trans_id: int, blocks: Mapping[int, Block]) -> None:
+        for port, block in blocks.items():
+            targets = [self._feeds[route.pick(trans_id)] for route in self._routes[port]]
+            references = [block.retain() for _ in targets[1:]]
+            for queue, reference in zip(targets, [*references, block]):
+                queue.put(reference, timeout=None)
 
     def pump(self, timeout: float, room_for: Sequence[int] = ()) -> list[tuple[int, FlowMsg]]:
         arrived = self._drain()
         if not arrived and timeout > 0:
             writable = [queue for queue in self._feed_queues(room_for) if queue.level() >= queue.depth]
-            self._doorbell.wait(self._fetches, writable, timeout=timeout)
+            if self._lossy:
+                timeout = min(timeout, NOTICE_SLICE) if flush(self._feeds.values()) else timeout
+                self._doorbell.wait(waitable(self._fetches), waitable(writable), timeout=timeout)
+            else:
+                self._doorbell.wait(self._fetches, writable, timeout=timeout)
             arrived = self._drain()
         return arrived
 
@@ -78,6 +92,10 @@ class QueueBackend(Backend):
         lines += [f"--- {name} ---\n{text.rstrip()}" for name, text in found.items() if text.strip()]
         return "\n".join(lines)
 
+    def stats(self) -> tuple[tuple[NodeStats, ...], tuple[QueueStats, ...], int]:
+        edges, bytes_in_use = self._stats.edges()
+        return self._stats.nodes(), edges, bytes_in_use
+
     def wake(self) -> None:
         self._doorbell.ring()
 
@@ -87,7 +105,12 @@ class QueueBackend(Backend):
             self._deployment.close()
 
     def _feed_queues(self, inputs: Sequence[int]) -> list[Queue]:
-        return [self._feeds[name] for port in inputs for route in self._routes[port] for name in route.queues]
+        ports = tuple(inputs)
+        known = self._queues_of.get(ports)
+        if known is None:
+            routes = [route for port in ports for route in self._routes[port]]
+            known = self._queues_of[ports] = [self._feeds[name] for route in routes for name in route.queues]
+        return known
 
     def _drain(self) -> list[tuple[int, FlowMsg]]:
         arrived: list[tuple[int, FlowMsg]] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from dflow_core.executor.transactions import Outcome
 
@@ -25,22 +25,23 @@ class ResultOrder:
         if self._ordered:
             self._expected[trans_id] = []
 
-    def add(self, outcome: Outcome) -> Iterator[Outcome]:
+    def add(self, outcome: Outcome) -> Sequence[Outcome]:
         """Take an outcome; gives those whose turn it is, without bare endings."""
+        says = outcome.error is not None or bool(outcome.messages)
         if not self._ordered:
-            if outcome.error is not None or outcome.messages:
-                yield outcome
-            return
-        if outcome.error is not None or outcome.messages:
-            self._expected[outcome.trans_id].append(outcome)
+            return (outcome,) if says else ()
+        expected = self._expected
+        if says:
+            expected[outcome.trans_id].append(outcome)
         if outcome.last:
             self._ended.add(outcome.trans_id)
-        while self._expected:
-            first = next(iter(self._expected))
-            ready = self._expected[first]
-            while ready:
-                yield ready.pop(0)
+        given: list[Outcome] = []
+        while expected:
+            first = next(iter(expected))
+            given += expected[first]
             if first not in self._ended:
-                return
+                expected[first].clear()
+                break
             self._ended.discard(first)
-            del self._expected[first]
+            del expected[first]
+        return given

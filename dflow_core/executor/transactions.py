@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from dflow_core.errors import (
     AlignmentError,
     DflowError,
+    DroppedError,
     InstanceLostError,
     NodeError,
     UsageError,
@@ -35,6 +36,7 @@ class Outcome:
         error: What ended it.
         last: Whether the transaction ends with this.
         dropped: Whether it ended without any result.
+        reason: Why, where a queue dropped a message of it.
     """
 
     trans_id: int
@@ -42,6 +44,7 @@ class Outcome:
     error: DflowError | None = None
     last: bool = False
     dropped: bool = False
+    reason: str = ""
 
 
 @dataclass(slots=True)
@@ -83,7 +86,7 @@ class _Transaction:
     results: dict[int, list[FlowMsg | None]] = field(default_factory=dict)
     arrived: dict[int, set[int]] = field(default_factory=dict)
     delivered: int = 0
-    batched: bool = False
+    reason: str = ""
 
 
 class TransactionTable:
@@ -97,6 +100,7 @@ class TransactionTable:
         self.counters = Counters()
         self._outputs = outputs
         self._last_ids = [0] * inputs
+        self._last_id = 0
         self._open: dict[int, _Transaction] = {}
 
     @property
@@ -118,6 +122,8 @@ class TransactionTable:
         Raises:
             UsageError: if the wanted id cannot be used.
         """
+        if not wanted and len(ports) == len(self._last_ids):
+            return self._last_id + 1
         last = max(self._last_ids[port] for port in ports)
         if wanted:
             if not 0 < wanted <= MAX_TRANS_ID:
@@ -125,18 +131,19 @@ class TransactionTable:
             if wanted < last:
                 raise UsageError(f"transaction id {wanted} is below {last}, which was fed before")
             return wanted
-        if len(ports) == len(self._last_ids):
-            return max(self._last_ids) + 1
         return last + 1
 
-    def begin(self, ports: Sequence[int], trans_id: int, channel: Channel) -> None:
-        """Count a message on each of these inputs as fed for a transaction."""
+    def begin(self, ports: Sequence[int], trans_id: int, channel: Channel) -> int:
+        """Count a message on each of these inputs as fed for a transaction; gives its root token."""
+        last, token = self._last_ids, root_token(trans_id)
+        self._last_id = max(self._last_id, trans_id)
         for port in ports:
-            self._last_ids[port] = max(self._last_ids[port], trans_id)
+            last[port] = max(last[port], trans_id)
         if trans_id not in self._open:
-            self._open[trans_id] = _Transaction(channel, [root_token(trans_id)] * self._outputs)
+            self._open[trans_id] = _Transaction(channel, [token] * self._outputs)
             self.counters.fed += 1
             channel.open += 1
+        return token
 
     def arrive(self, output: int, msg: FlowMsg) -> None:
         """Take a message that arrived at a root output."""
@@ -144,7 +151,7 @@ class TransactionTable:
             if member.info.key != msg.info.key:
                 flag = member.info.data_flag | (msg.info.data_flag & DataFlag.ERROR) | DataFlag.SKIP
                 stand_in = replace(member.info, data_flag=flag)
-                self._arrive_one(output, FlowMsg(stand_in, None, Aux(error=msg.aux.error)), batched=True)
+                self._arrive_one(output, FlowMsg(stand_in, None, Aux(error=msg.aux.error)))
         self._arrive_one(output, msg)
 
     def fail_all(self, error: DflowError) -> None:
@@ -159,7 +166,7 @@ class TransactionTable:
             if transaction.channel is channel:
                 transaction.channel = Channel()
 
-    def _arrive_one(self, output: int, msg: FlowMsg, batched: bool = False) -> None:
+    def _arrive_one(self, output: int, msg: FlowMsg) -> None:
         trans_id = msg.info.trans_id
         transaction = self._open.get(trans_id)
         if transaction is None:
@@ -168,7 +175,8 @@ class TransactionTable:
         if msg.info.data_flag & DataFlag.ERROR or msg.info.ret_code:
             self._finish(trans_id, transaction, Outcome(trans_id, error=error_of(msg), last=True))
             return
-        transaction.batched |= batched
+        if msg.aux.error is not None:
+            transaction.reason = msg.aux.error.message
         transaction.tokens[output] ^= msg.info.token
         if not msg.info.data_flag & DataFlag.END:
             self._collect(transaction, output, msg)
@@ -177,6 +185,11 @@ class TransactionTable:
 
     def _collect(self, transaction: _Transaction, output: int, msg: FlowMsg) -> None:
         """Put a message beside those of the other outputs; deliver the set once each output has spoken."""
+        if self._outputs == 1:
+            if not msg.info.data_flag & DataFlag.SKIP:
+                transaction.delivered += 1
+                transaction.channel.outcomes.append(Outcome(msg.info.trans_id, (msg,)))
+            return
         label = msg.info.data_label
         row = transaction.results.setdefault(label, [None] * self._outputs)
         arrived = transaction.arrived.setdefault(label, set())
@@ -198,7 +211,8 @@ class TransactionTable:
         for label in sorted(transaction.results):
             self._deliver(transaction, label)
         dropped = transaction.delivered == 0
-        self._finish(trans_id, transaction, Outcome(trans_id, last=True, dropped=dropped))
+        reason = transaction.reason if dropped else ""
+        self._finish(trans_id, transaction, Outcome(trans_id, last=True, dropped=dropped, reason=reason))
 
     def _finish(self, trans_id: int, transaction: _Transaction, outcome: Outcome) -> None:
         del self._open[trans_id]
@@ -219,6 +233,8 @@ def error_of(msg: FlowMsg) -> DflowError:
         where["instance"] = info.instance
     if info.kind == "lost":
         return InstanceLostError(info.message, output=info.traceback, hint=info.hint or None, **where)  # type: ignore[arg-type]
+    if info.kind == "dropped":
+        return DroppedError(info.message, trans_id=msg.info.trans_id)
     if info.kind == "align":
         return AlignmentError(info.message, hint=info.hint or None, **where)  # type: ignore[arg-type]
     return NodeError(

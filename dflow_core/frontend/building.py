@@ -58,7 +58,7 @@ def analyse(func: Callable[..., object], options: CallOptions, name: str, *, is_
 
 def make_package(
     kind: str, target: object, functions: Sequence[Analysed], options: Settings, name: str,
-    init: tuple[tuple[object, ...], Mapping[str, object]] = ((), {}),
+    init: tuple[tuple[object, ...], Mapping[str, object]] = ((), {}), known: FuncPackage | None = None,
 ) -> FuncPackage:
     """Make user code ready to travel.
 
@@ -69,6 +69,7 @@ def make_package(
         options: What the decorator was given.
         name: What nodes are called.
         init: Arguments of the class.
+        known: What this gave before, for the same arguments; given again if nothing has changed since.
 
     Raises:
         PackagingError: something in it cannot travel.
@@ -89,13 +90,14 @@ def make_package(
         first_in, first_out = first_in + f.inputs, first_out + f.outputs
     func = PythonFunc(kind, target, init[0], dict(init[1]), tuple(methods))
     memory = {"memory_mb": str(options.memory)} if options.memory else {}
-    return packed(func, specs, (first_in, first_out), name, memory)
+    return packed(func, specs, (first_in, first_out), name, memory, known)
 
 
 def packed(
-    func: object, specs: Sequence[FuncSpec], ports: tuple[int, int], name: str, attrs: Mapping[str, str]
+    func: object, specs: Sequence[FuncSpec], ports: tuple[int, int], name: str, attrs: Mapping[str, str],
+    known: FuncPackage | None = None,
 ) -> FuncPackage:
-    """Pickle a PythonFunc, with what caches and people want to know of it.
+    """Pickle a PythonFunc, with what caches and people want to know of it; arguments as for `make_package`.
 
     Raises:
         PackagingError: something in it cannot travel.
@@ -104,6 +106,8 @@ def packed(
 
     assert isinstance(func, PythonFunc)
     facts = dict(attrs) | {"fingerprint": fingerprint(func)}
+    if known is not None and known.attrs.get("fingerprint") == facts["fingerprint"]:
+        return known
     with contextlib.suppress(TypeError, OSError):
         facts["source"] = inspect.getsourcefile(_code_of(func.target)) or ""
     return FuncPackage(pack(func), tuple(specs), ports[0], ports[1], name, facts)

@@ -21,7 +21,7 @@ from dflow_core.types import Array
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-    from dflow_core.executor import Counters
+    from dflow_core.executor import Counters, GraphStats
     from dflow_core.session import DFlowSession, RunningGraph
 
 _T = TypeVar("_T")
@@ -104,6 +104,14 @@ class FlowGraph(data.FlowGraph):
     def counters(self) -> Counters:
         """Totals: fed = delivered + failed + dropped + in flight."""
         return self.running.client.counters
+
+    def stats(self) -> GraphStats:
+        """Counters of transactions, nodes and queues of the running graph; `status` in it says what was lost.
+
+        Raises:
+            ClosedError: if the graph does not run.
+        """
+        return self.running.stats()
 
     def __call__(self, *args: object, timeout: Seconds | None = None, copy: bool = False, **named: object) -> object:
         """Feed one transaction and wait for its result.
@@ -295,6 +303,8 @@ class FlowGraph(data.FlowGraph):
     def _with_cause(self, error: DflowError) -> DflowError:
         if isinstance(error, DroppedError) and error.hint is None:
             error.hint = "a node returned nothing for it (choice_output, an empty generator, or a batch took it)"
+            if error.message.startswith("queue "):
+                error.hint = "the queue is allowed to: see set_queue(overflow=...)"
         return error
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:

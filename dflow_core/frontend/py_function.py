@@ -35,6 +35,7 @@ class PyFunction(Generic[P, R]):
         self.__name__ = options.name or label_of(func)
         self._options = options
         self._analysed = analyse(func, options.call, label_of(func))
+        self._packages: dict[bool, FuncPackage] = {}
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function, here and now."""
@@ -59,8 +60,13 @@ class PyFunction(Generic[P, R]):
         """Make the function ready to travel; `FuncProcessPoint(py_func=...)` looks for this."""
         from dflow_core.udf import is_importable
 
-        travels_as = self if is_importable(self, self.__dflow_target__) else self.__dflow_target__
-        return make_package("function", travels_as, [self._analysed], self._options, self.__name__)
+        by_name = is_importable(self, self.__dflow_target__)
+        made = make_package(
+            "function", self if by_name else self.__dflow_target__, [self._analysed], self._options, self.__name__,
+            known=self._packages.get(by_name),
+        )
+        self._packages[by_name] = made
+        return made
 
     def __reduce_ex__(self, protocol: object) -> str | tuple[object, ...]:
         # A function that is found by its name goes by name, as pickle does with plain functions.
@@ -69,6 +75,9 @@ class PyFunction(Generic[P, R]):
         if goes_by_name(self, self.__dflow_target__):
             return self.__dflow_target__.__qualname__
         return object.__reduce_ex__(self, 2)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "_packages": {}}  # they are made of it
 
     def __repr__(self) -> str:
         return f"<pyflow {self.__dflow_target__!r}>"

@@ -26,6 +26,8 @@ def bind_inputs(
     Raises:
         UsageError: for an unknown input (with near names), one given twice, or one left out.
     """
+    if len(args) == len(graph.inputs) and not named:
+        return dict(enumerate(args))
     names = list(graph.input_names)
     if len(args) > len(names):
         raise UsageError(f"graph {graph.name!r} has {len(names)} inputs ({', '.join(names)}), got {len(args)} values")
@@ -70,8 +72,10 @@ def check_values(graph: FlowGraph, bound: Mapping[int, object], specs: Sequence[
     """
     for index, value in bound.items():
         schema = graph.inputs[index].schema
+        if schema is None and not specs[index]:
+            continue
         wanted = [*([schema] if schema is not None else []), *specs[index]]
-        if value is None or not wanted:
+        if value is None:
             continue
         name = graph.input_names[index]
         if isinstance(value, Tensor):
@@ -130,6 +134,8 @@ def _output_index(graph: FlowGraph, names: Sequence[str], key: FlowOutput | str 
 
 def to_values(outcome: Outcome, chosen: Sequence[int] | None, copy: bool) -> object:
     """What a result is to the caller: one value, or a tuple with one per output; None where one was skipped."""
+    if chosen is None and len(outcome.messages) == 1:
+        return _value(outcome.messages[0], copy)
     messages = outcome.messages if chosen is None else [outcome.messages[index] for index in chosen]
     values = tuple(_value(msg, copy) for msg in messages)
     return values[0] if len(values) == 1 else values

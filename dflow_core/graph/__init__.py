@@ -6,10 +6,11 @@ Imports errors, types and options; nothing else of the core.
 from dflow_core.graph.attributes import NODE_ATTRIBUTES, OVERFLOWS, Attribute, AttrValue, QueueSettings
 from dflow_core.graph.batching import Batch, CountBatch, TimeBatch
 from dflow_core.graph.check_types import Describe, PointDescription
+from dflow_core.graph.flow_data import FlowData
 from dflow_core.graph.flow_graph import FlowGraph, Outputs
 from dflow_core.graph.foreign_points import OpaqueProcessPoint, PointCodec
 from dflow_core.graph.names import name_scope
-from dflow_core.graph.node import FlowData, FlowNode, FlowOutput, GraphView, PortMap, ProcessPoint, Source
+from dflow_core.graph.node import FlowNode, FlowOutput, GraphView, PortMap, ProcessPoint, Source
 from dflow_core.graph.points import (
     PACKER_ATTRIBUTE,
     FlowGraphProcessPoint,

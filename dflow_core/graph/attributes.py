@@ -50,7 +50,7 @@ NODE_ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType({
     "_balance_gather": Attribute(bool, "whether the node collects what was dealt out"),
 })
 
-OVERFLOWS = ("block", "drop_oldest", "drop_newest")
+OVERFLOWS = ("block", "drop_oldest", "drop_newest", "keep_latest", "max_age")
 _NODE_OPTIONS = tuple(field.name for field in fields(NodeOptions))
 
 
@@ -60,7 +60,8 @@ class QueueSettings:
 
     Args:
         depth: Messages that may wait for each consumer; 0 is the default of the graph.
-        overflow: What a full queue does: `block`, `drop_oldest` or `drop_newest`.
+        overflow: What a full queue does: `block`, `drop_oldest`, `drop_newest`, `keep_latest` or `max_age`.
+        max_age: Seconds after which a message is dropped, for `max_age`; 0 for the others.
 
     Raises:
         OptionError: a value it cannot have.
@@ -68,6 +69,7 @@ class QueueSettings:
 
     depth: int = 0
     overflow: str = "block"
+    max_age: float = 0.0
 
     def __post_init__(self) -> None:
         _whole("queue depth", self.depth, 0)
@@ -76,6 +78,21 @@ class QueueSettings:
                 f"queue overflow: expected {', '.join(OVERFLOWS)}, got {self.overflow!r}",
                 hint=nearest(str(self.overflow), OVERFLOWS),
             )
+        if (self.overflow == "max_age") != (self.max_age > 0):
+            raise OptionError(
+                f"queue overflow={self.overflow!r} with max_age={self.max_age:g}",
+                hint="an age in seconds belongs to overflow='max_age', and to no other",
+            )
+
+    @classmethod
+    def of(cls, depth: int, overflow: str, max_age: float | timedelta) -> QueueSettings:
+        """From what a user gives; the age may be a timedelta."""
+        return cls(depth, overflow, seconds(max_age, "queue max_age"))
+
+    @property
+    def is_lossy(self) -> bool:
+        """Whether messages may be dropped."""
+        return self.overflow != "block"
 
 
 def changed_options(current: NodeOptions, changes: Mapping[str, object]) -> NodeOptions:

@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 from dflow_core.errors import Fault
 from dflow_core.graph.batching import Batch
-from dflow_core.graph.node import FlowData, FlowNode, FlowOutput, GraphView
+from dflow_core.graph.flow_data import FlowData
+from dflow_core.graph.node import FlowNode, FlowOutput, GraphView
 from dflow_core.types import FuncSpec
 
 Grain: TypeAlias = "tuple[tuple[str, str], ...] | None"

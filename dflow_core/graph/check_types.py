@@ -7,7 +7,8 @@ from typing import Protocol, TypeAlias
 
 from dflow_core.errors import DflowError, Fault, ModelFormatError
 from dflow_core.graph.batching import Batch, CountBatch
-from dflow_core.graph.node import FlowData, FlowNode, FlowOutput, GraphView, ProcessPoint
+from dflow_core.graph.flow_data import FlowData
+from dflow_core.graph.node import FlowNode, FlowOutput, GraphView, ProcessPoint
 from dflow_core.types import TensorSpec
 
 

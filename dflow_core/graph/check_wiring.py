@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from dflow_core.errors import Fault, OptionError
 from dflow_core.graph.attributes import NODE_ATTRIBUTES
-from dflow_core.graph.node import FlowData, FlowNode, FlowOutput, GraphView, PortMap, ProcessPoint
+from dflow_core.graph.flow_data import FlowData
+from dflow_core.graph.node import FlowNode, FlowOutput, GraphView, PortMap, ProcessPoint
 from dflow_core.options import nearest, normalize
 from dflow_core.types import FuncSpec
 

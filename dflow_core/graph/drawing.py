@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from dflow_core.graph.node import FlowData, FlowNode, FlowOutput, GraphView, Source
+from dflow_core.graph.flow_data import FlowData
+from dflow_core.graph.node import FlowNode, FlowOutput, GraphView, Source
 
 _MERMAID = {"input": ('(["', '"])'), "node": ('["', '"]'), "output": ('(["', '"])')}
 _DOT = {"input": "ellipse", "node": "box", "output": "ellipse"}

@@ -10,8 +10,9 @@ from dflow_core.errors import Fault, UsageError
 from dflow_core.graph.arguments import flat
 from dflow_core.graph.check_types import Describe
 from dflow_core.graph.drawing import to_dot, to_mermaid, to_text
+from dflow_core.graph.flow_data import FlowData
 from dflow_core.graph.names import settle
-from dflow_core.graph.node import FlowData, FlowNode, FlowOutput
+from dflow_core.graph.node import FlowNode, FlowOutput
 from dflow_core.graph.validation import graph_faults
 
 Outputs: TypeAlias = FlowOutput | tuple[FlowOutput, ...] | None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from types import MappingProxyType
 from typing import ClassVar, Protocol, TypeAlias
 
@@ -15,32 +16,11 @@ from dflow_core.errors import Fault, GraphError, OptionError, UsageError
 from dflow_core.graph.arguments import check_count, check_type, flat
 from dflow_core.graph.attributes import AttrValue, QueueSettings, changed_options
 from dflow_core.graph.batching import Batch, CountBatch, TimeBatch
+from dflow_core.graph.flow_data import FlowData
 from dflow_core.graph.names import Name
-from dflow_core.types import FuncSpec, NodeOptions, TensorSpec
+from dflow_core.types import FuncSpec, NodeOptions
 
 MAX_PORTS = 1024
-
-
-class FlowData:
-    """An input of a graph.
-
-    Args:
-        name: What the caller feeds it by; without one it is called `FlowData`, `FlowData_1`, ... in order of creation.
-        schema: Element type and shape of what will be fed, if known; fed values are checked against it.
-    """
-
-    def __init__(self, name: str | Name | None = None, schema: TensorSpec | None = None) -> None:
-        check_type(schema, (TensorSpec, type(None)), "a TensorSpec as schema of a FlowData", None)
-        self._name = name if isinstance(name, Name) else Name(name, "FlowData")
-        self.schema = schema
-
-    @property
-    def name(self) -> str:
-        """Its name; an automatic one is final once a graph has been built."""
-        return self._name.text
-
-    def __repr__(self) -> str:
-        return f"FlowData({self.name!r}" + (f", {self.schema}" if self.schema else "") + ")"
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +230,7 @@ class FlowNode:
             depth = max(given, 0)
         overwrite = by_attr and self._attrs.get("_flow_attr_enqueue_policy") == "OVERWRITE"
         overflow = "drop_oldest" if overwrite and output_index not in self._queues else own.overflow
-        return QueueSettings(depth, overflow)
+        return QueueSettings(depth, overflow, own.max_age)
 
     def __call__(self, *inputs: Wire) -> FlowOutput | tuple[FlowOutput, ...] | None:
         """Wire all inputs; a second call wires them anew.
@@ -369,13 +349,16 @@ class FlowNode:
             self._attrs["engine"] = engine
         return self
 
-    def set_queue(self, output_index: int, *, depth: int = 0, overflow: str = "block") -> FlowNode:
+    def set_queue(
+        self, output_index: int, *, depth: int = 0, overflow: str = "block", max_age: float | timedelta = 0.0
+    ) -> FlowNode:
         """Say how the queues behind one output are; returns the node.
 
         Args:
             output_index: Output of the node.
             depth: Messages that may wait for each consumer; 0 is the default.
-            overflow: What a full queue does: `block`, `drop_oldest` or `drop_newest`.
+            overflow: What a full queue does: `block`, `drop_oldest`, `drop_newest`, `keep_latest` or `max_age`.
+            max_age: Seconds after which a message is dropped, for `max_age`.
 
         Raises:
             OptionError: a value it cannot have, or no such output.
@@ -383,7 +366,7 @@ class FlowNode:
         if not 0 <= output_index < self.output_num:
             message = f"expected an output from 0 to {self.output_num - 1}, got {output_index}"
             raise OptionError(message, node=self.name)
-        self._queues[output_index] = QueueSettings(depth, overflow)
+        self._queues[output_index] = QueueSettings.of(depth, overflow, max_age)
         return self
 
     def __repr__(self) -> str:

@@ -18,11 +18,13 @@ from types import MappingProxyType
 from google.protobuf.message import DecodeError, EncodeError
 
 from dflow_core.errors import ModelFormatError, PackagingError, UsageError
+from dflow_core.graph.attributes import QueueSettings
 from dflow_core.graph.batching import Batch, CountBatch, TimeBatch
+from dflow_core.graph.flow_data import FlowData
 from dflow_core.graph.flow_graph import FlowGraph
 from dflow_core.graph.foreign_points import PointCodec
 from dflow_core.graph.names import Name
-from dflow_core.graph.node import FlowData, FlowNode, FlowOutput, PortMap, ProcessPoint, Source
+from dflow_core.graph.node import FlowNode, FlowOutput, PortMap, ProcessPoint, Source
 from dflow_core.graph.point_serde import (
     Reading,
     Writing,
@@ -153,7 +155,8 @@ def _write_graph(graph: FlowGraph, codecs: Mapping[str, PointCodec], packages: b
     nodes = {node: i for i, node in enumerate(graph.nodes)}
     proto = pb.Graph(version=VERSION, name=graph.name, options={k: str(v) for k, v in graph.options.items()})
     for data in graph.inputs:
-        proto.inputs.append(pb.Data(name=data.name, schema=_write_spec(data.schema) if data.schema else None))
+        schema = _write_spec(data.schema) if data.schema else None
+        proto.inputs.append(pb.Data(name=data.name, schema=schema, queue=_write_queue(data.queue)))
     for node in graph.nodes:
         proto.nodes.append(_write_node(node, inputs, nodes, how))
     for output in graph.outputs:
@@ -183,7 +186,7 @@ def _write_node(node: FlowNode, inputs: Mapping[FlowData, int], nodes: Mapping[F
     for name, value in node.attrs.items():
         proto.attrs[name].CopyFrom(serialize_value(value))
     for index, queue in node.queues.items():
-        proto.queues[index].CopyFrom(pb.Queue(depth=queue.depth, overflow=queue.overflow))
+        proto.queues[index].CopyFrom(_write_queue(queue))
     return proto
 
 
@@ -275,7 +278,10 @@ def _graph(proto: pb.Graph, codecs: Mapping[str, PointCodec], opaque: bool, dept
     inputs = []
     for entry in proto.inputs:
         with _reading(f"input {entry.name!r}"):
-            inputs.append(FlowData(Name.exactly(entry.name), _spec(entry.schema) if entry.HasField("schema") else None))
+            data = FlowData(Name.exactly(entry.name), _spec(entry.schema) if entry.HasField("schema") else None)
+            if entry.HasField("queue"):
+                data.queue = _queue(entry.queue)
+            inputs.append(data)
     nodes = []
     for item in proto.nodes:
         with _reading(f"node {item.name!r}"):
@@ -312,8 +318,17 @@ def _node(proto: pb.Node, how: Reading) -> FlowNode:
         on_error=options.on_error, restarts=options.restarts, process=options.process, depth=proto.depth,
     )
     for index in sorted(proto.queues):
-        node.set_queue(index, depth=proto.queues[index].depth, overflow=proto.queues[index].overflow)
+        queue = _queue(proto.queues[index])
+        node.set_queue(index, depth=queue.depth, overflow=queue.overflow, max_age=queue.max_age)
     return node
+
+
+def _write_queue(queue: QueueSettings) -> pb.Queue:
+    return pb.Queue(depth=queue.depth, overflow=queue.overflow, max_age=queue.max_age)
+
+
+def _queue(proto: pb.Queue) -> QueueSettings:
+    return QueueSettings(proto.depth, proto.overflow or "block", proto.max_age)
 
 
 def _wire(proto: pb.Node, node: FlowNode, inputs: list[FlowData], nodes: list[FlowNode]) -> None:

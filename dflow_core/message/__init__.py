@@ -27,7 +27,7 @@ from dflow_core.message.info import (
     root_token,
 )
 from dflow_core.message.payload import Alloc, TensorBlock, alloc_tensor, decode, describe, encode, seal
-from dflow_core.message.plain import copy_like, peek_plain
+from dflow_core.message.plain import PLAIN_KINDS, PlainBlock, copy_like, peek_plain
 from dflow_core.message.tensor_desc import DATA_OFFSET, DESC_SIZE, MAX_RANK, TensorDesc
 from dflow_core.message.tensors import read_tensor
 
@@ -37,6 +37,7 @@ __all__ = [
     "HEAD_SIZE",
     "MAX_RANK",
     "NO_AUX",
+    "PLAIN_KINDS",
     "USER_DATA_SIZE",
     "Alloc",
     "Aux",
@@ -51,6 +52,7 @@ __all__ = [
     "Member",
     "MsgInfo",
     "MsgType",
+    "PlainBlock",
     "TensorBlock",
     "TensorDesc",
     "alloc_tensor",

@@ -61,7 +61,7 @@ class FlowMsg:
         aux = self.aux.pack()
         body_size = 0 if self.body is None else self.body.nbytes
         data = block.array(writable=True)
-        data[:HEAD_SIZE] = np.frombuffer(self.info.pack(body_size, len(aux)), np.uint8)
+        self.info.pack_into(data, body_size, len(aux))
         if self.body is not None:
             data[HEAD_SIZE : HEAD_SIZE + body_size] = self.body
         if aux:
@@ -72,9 +72,7 @@ class FlowMsg:
         """Write a changed head back into the message's own block, which nobody else holds yet."""
         if self.block is None:
             raise UsageError("the message lies in no block")
-        data = self.block.array(writable=True)
-        _, body_size, aux_size = MsgInfo.unpack(data[:HEAD_SIZE])
-        data[:HEAD_SIZE] = np.frombuffer(self.info.pack(body_size, aux_size), np.uint8)
+        self.info.rewrite(self.block.array(writable=True))
 
     @property
     def wire_size(self) -> int:

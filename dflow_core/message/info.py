@@ -21,10 +21,10 @@ from dflow_core.errors import TensorError
 HEAD_SIZE = 256
 USER_DATA_SIZE = 64
 
+# User data; at 64 the sizes of body and aux section; at 192 the fields of MsgInfo, data label and route label last.
+_HEAD = struct.Struct("<64sQI116xQHHiQQIB3xiIQII")
 _SIZES = struct.Struct("<QI")
 _SIZES_AT = 64
-_INFO = struct.Struct("<QHHiQQIB3xiIQII")
-_INFO_AT = 192
 
 Bytes: TypeAlias = np.ndarray[tuple[int], np.dtype[np.uint8]]
 
@@ -67,6 +67,9 @@ class DataFlag:
     INJECTED: Final = 32
 
 
+_TENSOR: Final[int] = MsgType.TENSOR.value
+
+
 @dataclass(slots=True)
 class MsgInfo:
     """Head of a message without its sizes.
@@ -105,27 +108,27 @@ class MsgInfo:
             TensorError: if the user data is longer than 64 bytes.
         """
         head = bytearray(HEAD_SIZE)
-        if self.user_data:
-            if len(self.user_data) > USER_DATA_SIZE:
-                raise TensorError(f"user data is {len(self.user_data)} bytes, at most {USER_DATA_SIZE} fit")
-            head[: len(self.user_data)] = self.user_data
-        _SIZES.pack_into(head, _SIZES_AT, body_size, aux_size)
-        _INFO.pack_into(
-            head, _INFO_AT, self.trans_id, self.version, self.msg_type, self.ret_code, self.start_time, self.end_time,
-            self.flags, self.data_flag, self.worker_id, self.step_id, self.token, self.data_label, self.route_label,
-        )
+        self.pack_into(head, body_size, aux_size)
         return head
+
+    def pack_into(self, buffer: bytearray | Bytes, body_size: int, aux_size: int = 0) -> None:
+        """Write the head to the begin of a buffer; see `pack`."""
+        if len(self.user_data) > USER_DATA_SIZE:
+            raise TensorError(f"user data is {len(self.user_data)} bytes, at most {USER_DATA_SIZE} fit")
+        _HEAD.pack_into(
+            buffer, 0, self.user_data, body_size, aux_size, self.trans_id, self.version, self.msg_type, self.ret_code,
+            self.start_time, self.end_time, self.flags, self.data_flag, self.worker_id, self.step_id, self.token,
+            self.data_label, self.route_label,
+        )
 
     @classmethod
     def unpack(cls, head: bytes | bytearray | memoryview | Bytes) -> tuple[MsgInfo, int, int]:
         """The head and the sizes of body and aux section."""
-        body_size, aux_size = _SIZES.unpack_from(head, _SIZES_AT)
-        (trans_id, version, msg_type, ret_code, start, end, flags, data_flag, worker, step, token, label, route) = (
-            _INFO.unpack_from(head, _INFO_AT)
-        )
+        (user_data, body_size, aux_size, trans_id, version, msg_type, ret_code, start, end, flags, data_flag, worker,
+         step, token, label, route) = _HEAD.unpack_from(head)
         info = cls(
             trans_id, msg_type, ret_code, start, end, flags, data_flag, worker, step, token, label, route, version,
-            head[:USER_DATA_SIZE].tobytes() if isinstance(head, np.ndarray) else bytes(head[:USER_DATA_SIZE]),
+            user_data,
         )
         return info, body_size, aux_size
 
@@ -146,10 +149,21 @@ class MsgInfo:
             self.worker_id, self.step_id, self.token, self.data_label, self.route_label, self.version, self.user_data,
         )
 
+    def rewrite(self, buffer: Bytes) -> None:
+        """Write the head over another one, whose sizes stay."""
+        self.pack_into(buffer, *_SIZES.unpack_from(buffer, _SIZES_AT))
+
     @property
     def key(self) -> tuple[int, int]:
         """What joins pair by."""
         return self.trans_id, self.data_label
+
+
+def write_plain_head(buffer: Bytes, body_size: int, trans_id: int, token: int, data_flag: int) -> None:
+    """The head of a tensor message that says no more than what it belongs to."""
+    _HEAD.pack_into(
+        buffer, 0, b"", body_size, 0, trans_id, 0, _TENSOR, 0, 0, 0, 0, data_flag, 0, 0, token, 0, 0
+    )
 
 
 _MASK = (1 << 64) - 1

@@ -22,7 +22,7 @@ from dflow_core.message.aux import NO_AUX, Aux
 from dflow_core.message.block import Block, HeapBlock, block_of
 from dflow_core.message.flow_msg import FlowMsg
 from dflow_core.message.info import HEAD_SIZE, Bytes, DataFlag, MsgInfo, MsgType
-from dflow_core.message.tensor_desc import DATA_OFFSET, DESC_SIZE, TensorDesc
+from dflow_core.message.tensor_desc import DATA_OFFSET, DESC_SIZE, TensorDesc, packed_desc
 from dflow_core.message.tensors import pack_strings, read_tensor
 from dflow_core.types import Array, DataType, Tensor, data_type_of
 
@@ -70,19 +70,19 @@ class TensorBlock:
         size = math.prod(shape) * dtype.itemsize
         block = alloc(DATA_OFFSET + size + spare)
         data = block.array(writable=True)
-        TensorDesc(data_type, shape, size).pack_into(data, HEAD_SIZE)
-        array = data[DATA_OFFSET : DATA_OFFSET + size].view(dtype).reshape(shape)
+        data[HEAD_SIZE:DATA_OFFSET] = packed_desc(data_type, shape, size)
+        array: Array = np.ndarray(shape, dtype, data, DATA_OFFSET)
         return cls(array, block, data, DESC_SIZE + size)
 
     def seal(self, info: MsgInfo, aux: Aux) -> FlowMsg | None:
         """The message, sent as it lies; the array is read-only from here on. None if the aux section has no room."""
-        extra = aux.pack()
+        extra = aux.pack() if aux is not NO_AUX else b""
         end = HEAD_SIZE + self.body_size
         if end + len(extra) > self.data.nbytes:
             return None
         info = _retype(info, MsgType.TENSOR)
         self.array.flags.writeable = False
-        self.data[:HEAD_SIZE] = np.frombuffer(info.pack(self.body_size, len(extra)), np.uint8)
+        info.pack_into(self.data, self.body_size, len(extra))
         if extra:
             self.data[end : end + len(extra)] = np.frombuffer(extra, np.uint8)
         body = self.data[HEAD_SIZE:end]
@@ -103,6 +103,8 @@ def encode(value: object, info: MsgInfo, alloc: Alloc = HeapBlock, aux: Aux = NO
         TensorError: if an array's dtype cannot be sent.
         PackagingError: if an object cannot be pickled.
     """
+    if type(value) is np.ndarray and value.dtype.kind != "O":
+        return _encode_array(value, None, info, alloc, aux)
     if isinstance(value, FlowMsg):
         null = value.info.data_flag & DataFlag.NULL
         return seal(FlowMsg(_retype(info, value.info.msg_type, null), value.body, aux), alloc)
@@ -160,35 +162,35 @@ def _encode_array(array: Array, declared: DataType | None, info: MsgInfo, alloc:
     if data_type is DataType.STRING:
         return _encode_strings(array, info, alloc, aux)
     info = _retype(info, MsgType.TENSOR)
-    extra = aux.pack()
-    body_size = DESC_SIZE + array.nbytes
-    head = info.pack(body_size, len(extra))
-    in_place = _reusable_block(array, head, extra)
-    if in_place is not None:
-        return FlowMsg.from_block(in_place.retain())
-    block = alloc(HEAD_SIZE + body_size + len(extra))
+    extra = aux.pack() if aux is not NO_AUX else b""
+    size = array.nbytes
+    if array.base is not None:
+        in_place = _reusable_block(array, info, extra)
+        if in_place is not None:
+            return FlowMsg(info, in_place.array()[HEAD_SIZE : DATA_OFFSET + size], aux, in_place.retain())
+    end = DATA_OFFSET + size
+    block = alloc(end + len(extra))
     data = block.array(writable=True)
-    data[:HEAD_SIZE] = np.frombuffer(head, np.uint8)
-    TensorDesc(data_type, array.shape, array.nbytes).pack_into(data, HEAD_SIZE)
-    native = array.dtype.newbyteorder("=")
-    target = data[DATA_OFFSET : DATA_OFFSET + array.nbytes].view(native).reshape(array.shape)
-    np.copyto(target, array)
+    info.pack_into(data, DESC_SIZE + size, len(extra))
+    data[HEAD_SIZE:DATA_OFFSET] = packed_desc(data_type, array.shape, size)
+    native = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
+    np.copyto(np.ndarray(array.shape, native, data, DATA_OFFSET), array)
     if extra:
-        data[HEAD_SIZE + body_size :][: len(extra)] = np.frombuffer(extra, np.uint8)
-    return FlowMsg.from_block(block)
+        data[end : end + len(extra)] = np.frombuffer(extra, np.uint8)
+    body = data[HEAD_SIZE:end]
+    body.flags.writeable = False
+    return FlowMsg(info, body, aux, block)
 
 
-def _reusable_block(array: Array, head: bytearray, extra: bytes) -> Block | None:
-    """The block an array lies in, with `head` written to it, if it can go as it is.
+def _reusable_block(array: Array, info: MsgInfo, extra: bytes) -> Block | None:
+    """The block an array lies in, with its head written to it, if it can go as it is.
 
     That holds for an array made by `alloc_tensor`, which is handed over and read-only from here on, and for one that
     came in a message and leaves under the same head.
     """
-    if not array.flags.c_contiguous:
-        return None
     block = block_of(array)
     end = DATA_OFFSET + array.nbytes
-    if block is None or block.nbytes < end + len(extra):
+    if block is None or block.nbytes < end + len(extra) or not array.flags.c_contiguous:
         return None
     data = block.array()
     if _address(array) != _address(data) + DATA_OFFSET:
@@ -196,6 +198,7 @@ def _reusable_block(array: Array, head: bytearray, extra: bytes) -> Block | None
     desc = TensorDesc.unpack_from(data, HEAD_SIZE)
     if desc.shape != array.shape or desc.dtype is not data_type_of(array.dtype):
         return None
+    head = info.pack(end - HEAD_SIZE, len(extra))
     if array.flags.writeable:
         array.flags.writeable = False
         target = block.array(writable=True)
@@ -230,12 +233,12 @@ def _encode_object(value: object, info: MsgInfo, alloc: Alloc, aux: Aux) -> Flow
     sizes = [pickled.nbytes, *(raw.nbytes for raw in raws)]
     head = struct.pack(f"<Q{len(sizes)}Q", len(sizes), *sizes)
     offsets = _offsets(len(head), sizes)
-    extra = aux.pack()
+    extra = aux.pack() if aux is not NO_AUX else b""
     body_size = offsets[-1] + sizes[-1]
     block = alloc(HEAD_SIZE + body_size + len(extra))
     data = block.array(writable=True)
-    full = _retype(info, MsgType.PICKLED).pack(body_size, len(extra))
-    data[:HEAD_SIZE] = np.frombuffer(full, np.uint8)
+    info = _retype(info, MsgType.PICKLED)
+    info.pack_into(data, body_size, len(extra))
     body = data[HEAD_SIZE:]
     body[: len(head)] = np.frombuffer(head, np.uint8)
     for offset, part in zip(offsets, [pickled, *raws]):

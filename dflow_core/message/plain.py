@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from dflow_core.errors import UsageError
-from dflow_core.message.block import Block
-from dflow_core.message.info import HEAD_SIZE, DataFlag, MsgType
-from dflow_core.message.tensor_desc import DATA_OFFSET, DESC_SIZE, TensorDesc
+from dflow_core.message.block import Block, block_of
+from dflow_core.message.info import HEAD_SIZE, Bytes, DataFlag, MsgType, write_plain_head
+from dflow_core.message.tensor_desc import DATA_OFFSET, DESC_SIZE, TensorDesc, packed_desc
 from dflow_core.message.tensors import read_tensor
 from dflow_core.types import Array, DataType, data_type_of
+
+PLAIN_KINDS: Final = frozenset("biuf")
+"""Kinds of numpy dtypes that are sent as they are; a few others are plain too, and looked at by the general code."""
 
 # Body and aux sizes at 64; at 192 transaction, version, type, return code, two times, flags and data flag: info.py.
 _SIZES: Final = struct.Struct("<QI")
@@ -39,6 +43,46 @@ def peek_plain(block: Block) -> tuple[int, Array] | None:
     return trans_id, read_tensor(body)
 
 
+@dataclass(slots=True)
+class PlainBlock:
+    """A plain tensor in a block, with no head yet.
+
+    Args:
+        block: The block.
+        data: All of it.
+        body_size: Bytes of descriptor and data.
+    """
+
+    block: Block
+    data: Bytes
+    body_size: int
+
+    @classmethod
+    def of(cls, value: object, alloc: Callable[[int], Block]) -> PlainBlock | None:
+        """A value copied into a fresh block; None if it is no array, is not plain or lies in a block already.
+
+        Raises:
+            TensorError: the dtype cannot be sent.
+        """
+        if type(value) is not np.ndarray or value.dtype.kind not in PLAIN_KINDS:
+            return None
+        if value.base is not None and block_of(value) is not None:
+            return None
+        data_type, size = data_type_of(value.dtype), value.nbytes
+        desc = packed_desc(data_type, value.shape, size)
+        block = alloc(DATA_OFFSET + size)
+        data = block.array(writable=True)
+        data[HEAD_SIZE:DATA_OFFSET] = desc
+        native = value.dtype if value.dtype.isnative else value.dtype.newbyteorder("=")
+        np.copyto(np.ndarray(value.shape, native, data, DATA_OFFSET), value)
+        return cls(block, data, DESC_SIZE + size)
+
+    def finish(self, trans_id: int, token: int, data_flag: int) -> Block:
+        """Write the head; gives the block, ready to be put into a queue."""
+        write_plain_head(self.data, self.body_size, trans_id, token, data_flag)
+        return self.block
+
+
 def copy_like(head: Block, array: Array, alloc: Callable[[int], Block]) -> Block:
     """A block with the head of a plain tensor message and another array, copied in.
 
@@ -58,7 +102,7 @@ def copy_like(head: Block, array: Array, alloc: Callable[[int], Block]) -> Block
     data = block.array(writable=True)
     data[:HEAD_SIZE] = head.array()[:HEAD_SIZE]
     _SIZES.pack_into(data, _SIZES_AT, DESC_SIZE + array.nbytes, 0)
-    TensorDesc(data_type, array.shape, array.nbytes).pack_into(data, HEAD_SIZE)
-    native = array.dtype.newbyteorder("=")
-    np.copyto(data[DATA_OFFSET : DATA_OFFSET + array.nbytes].view(native).reshape(array.shape), array)
+    data[HEAD_SIZE:DATA_OFFSET] = packed_desc(data_type, array.shape, array.nbytes)
+    native = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
+    np.copyto(np.ndarray(array.shape, native, data, DATA_OFFSET), array)
     return block

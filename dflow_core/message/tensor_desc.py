@@ -43,7 +43,7 @@ class TensorDesc:
         Raises:
             TensorError: if it has more than 32 dimensions.
         """
-        buffer[offset : offset + DESC_SIZE] = _packed(self)
+        buffer[offset : offset + DESC_SIZE] = packed_desc(self.dtype, self.shape, self.data_size, self.sub_format)
 
     @classmethod
     def unpack_from(cls, buffer: Bytes, offset: int) -> TensorDesc:
@@ -56,14 +56,19 @@ class TensorDesc:
 
 
 @lru_cache(_REMEMBERED)
-def _packed(desc: TensorDesc) -> Bytes:
-    if len(desc.shape) > MAX_RANK:
-        raise TensorError(f"a tensor has at most {MAX_RANK} dimensions, this one has {len(desc.shape)}")
+def packed_desc(dtype: DataType, shape: tuple[int, ...], data_size: int, sub_format: int = 0) -> Bytes:
+    """The 1024 bytes of a descriptor; not to be changed.
+
+    Raises:
+        TensorError: for more than 32 dimensions.
+    """
+    if len(shape) > MAX_RANK:
+        raise TensorError(f"a tensor has at most {MAX_RANK} dimensions, this one has {len(shape)}")
     buffer = np.zeros(DESC_SIZE, np.uint8)
-    dims = (len(desc.shape), *desc.shape, *([0] * (MAX_RANK - len(desc.shape))))
-    struct.pack_into("<q", buffer, 16, int(desc.dtype))
+    dims = (len(shape), *shape, *([0] * (MAX_RANK - len(shape))))
+    struct.pack_into("<q", buffer, 16, int(dtype))
     _DIMS.pack_into(buffer, 24, *dims)
-    _TAIL.pack_into(buffer, 552, _FORMAT_ND, desc.sub_format, desc.data_size)
+    _TAIL.pack_into(buffer, 552, _FORMAT_ND, sub_format, data_size)
     return buffer
 
 

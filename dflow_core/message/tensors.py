@@ -26,14 +26,14 @@ def read_tensor(body: Bytes) -> Array:
         TensorError: if the body is shorter than its descriptor says.
     """
     desc = TensorDesc.unpack_from(body, 0)
-    data = body[DESC_SIZE:]
     if desc.dtype is DataType.STRING:
-        return _read_strings(desc, data)
+        return _read_strings(desc, body[DESC_SIZE:])
     dtype = numpy_dtype_of(desc.dtype)
     size = math.prod(desc.shape) * dtype.itemsize
-    if data.nbytes < size:
-        raise TensorError(f"payload of {data.nbytes} bytes is too short for {desc.dtype.name}{list(desc.shape)}")
-    return data[:size].view(dtype).reshape(desc.shape)
+    if body.nbytes < DESC_SIZE + size:
+        length = body.nbytes - DESC_SIZE
+        raise TensorError(f"payload of {length} bytes is too short for {desc.dtype.name}{list(desc.shape)}")
+    return np.ndarray(desc.shape, dtype, body, DESC_SIZE)
 
 
 def pack_strings(array: Array) -> Bytes:

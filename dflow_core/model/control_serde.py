@@ -161,7 +161,7 @@ def _process_proto(plan: ProcessPlan) -> pb.Process:
     instances = [
         pb.Instance(
             model=i.model, index=i.index, count=i.count, process=i.process, device=i.device, threads=i.threads,
-            inputs=i.inputs,
+            inputs=i.inputs, notices=dict(i.notices),
             outputs=[pb.Output(routes=[pb.Route(queues=route.queues) for route in output]) for output in i.outputs],
         )
         for i in plan.instances
@@ -174,6 +174,7 @@ def _process(proto: pb.Process) -> ProcessPlan:
         InstancePlan(
             i.model, i.index, i.count, i.process, i.device, i.threads, tuple(i.inputs),
             tuple(tuple(Route(tuple(route.queues)) for route in output.routes) for output in i.outputs),
+            dict(i.notices),
         )
         for i in proto.instances
     )

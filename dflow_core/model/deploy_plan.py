@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,12 +13,17 @@ class QueuePlan:
     Args:
         name: Unique name: `<endpoint>-><model>:<port>`, with `@<instance>` where each instance has its own.
         depth: Messages it holds.
-        overflow: `block`, `drop_oldest` or `drop_newest`.
+        overflow: `block`, `drop_oldest`, `drop_newest`, `keep_latest` or `max_age`.
+        max_age: Seconds after which a message is dropped, for `max_age`.
+        notices: Queue that tells the reader which messages this one dropped, so that their transactions end; "" where
+            nothing is dropped.
     """
 
     name: str
     depth: int
     overflow: str = "block"
+    max_age: float = 0.0
+    notices: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,7 @@ class InstancePlan:
         threads: Threads it may use.
         inputs: Queue name for each input port.
         outputs: Routes for each output port; several where the output fans out, none where nobody reads it.
+        notices: For each queue named above that may drop messages, the queue that tells of them.
     """
 
     model: str
@@ -60,6 +67,7 @@ class InstancePlan:
     threads: int
     inputs: tuple[str, ...]
     outputs: tuple[tuple[Route, ...], ...]
+    notices: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +115,8 @@ class DeployPlan:
     def instances(self) -> tuple[InstancePlan, ...]:
         """Every instance of every process."""
         return tuple(instance for process in self.processes for instance in process.instances)
+
+    @property
+    def notices(self) -> dict[str, str]:
+        """For each queue that may drop messages, the queue that tells of them."""
+        return {queue.name: queue.notices for queue in self.queues if queue.notices}

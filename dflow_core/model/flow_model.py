@@ -89,14 +89,16 @@ class Endpoint:
     Args:
         name: `<graph>:<data node>` for a root input, `<scope><node>:<output index>` for an output.
         depth: Messages that may wait for each consumer; 0 is the default.
-        overflow: What a full queue does: `block`, `drop_oldest` or `drop_newest`.
+        overflow: What a full queue does: `block`, `drop_oldest`, `drop_newest`, `keep_latest` or `max_age`.
         dummy: Whether nobody consumes it.
+        max_age: Seconds after which a message is dropped, for `max_age`.
     """
 
     name: str
     depth: int = 0
     overflow: str = "block"
     dummy: bool = False
+    max_age: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -268,7 +268,9 @@ def _value(proto: pb.Value) -> object:
 def _serialize_relation(relation: ModelRelation) -> pb.ModelRelationDef:
     return pb.ModelRelationDef(
         endpoint=[
-            pb.EndpointDef(name=item.name, depth=item.depth, overflow=item.overflow, dummy=item.dummy)
+            pb.EndpointDef(
+                name=item.name, depth=item.depth, overflow=item.overflow, dummy=item.dummy, max_age=item.max_age
+            )
             for item in relation.endpoints
         ],
         submodel_endpoint_info=[
@@ -284,7 +286,7 @@ def _relation(proto: pb.ModelRelationDef) -> ModelRelation:
     entries = proto.submodel_endpoint_info
     submodels = {entry.key: _sides(entry.value) for entry in entries}
     relation = ModelRelation(
-        tuple(Endpoint(item.name, item.depth, item.overflow, item.dummy) for item in proto.endpoint),
+        tuple(Endpoint(item.name, item.depth, item.overflow, item.dummy, item.max_age) for item in proto.endpoint),
         submodels,
         _sides(proto.root_model_endpoint_info),
         tuple(proto.input_name),

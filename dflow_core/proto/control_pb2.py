@@ -24,13 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x64\x66low_core/proto/control.proto\x12\rdflow.control\"\x17\n\x05Route\x12\x0e\n\x06queues\x18\x01 \x03(\t\".\n\x06Output\x12$\n\x06routes\x18\x01 \x03(\x0b\x32\x14.dflow.control.Route\"\xa1\x01\n\x08Instance\x12\r\n\x05model\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\r\x12\r\n\x05\x63ount\x18\x03 \x01(\r\x12\x0f\n\x07process\x18\x04 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x05 \x01(\t\x12\x0f\n\x07threads\x18\x06 \x01(\r\x12\x0e\n\x06inputs\x18\x07 \x03(\t\x12&\n\x07outputs\x18\x08 \x03(\x0b\x32\x15.dflow.control.Output\"`\n\x07Process\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x65ngine\x18\x02 \x01(\t\x12\x0b\n\x03\x65nv\x18\x03 \x01(\t\x12*\n\tinstances\x18\x04 \x03(\x0b\x32\x17.dflow.control.Instance\"]\n\x08\x44\x65\x61\x64Part\x12\r\n\x05model\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\r\x12\x10\n\x08trans_id\x18\x03 \x01(\x04\x12\x12\n\ndata_label\x18\x04 \x01(\r\x12\r\n\x05ports\x18\x05 \x03(\r\"\xe3\x02\n\x0bLoadRequest\x12\'\n\x07process\x18\x01 \x01(\x0b\x32\x16.dflow.control.Process\x12\x0e\n\x06models\x18\x02 \x03(\t\x12\x38\n\x07options\x18\x03 \x03(\x0b\x32\'.dflow.control.LoadRequest.OptionsEntry\x12\x14\n\x0cgroup_scheme\x18\x04 \x01(\t\x12\x13\n\x0bgroup_token\x18\x05 \x01(\x0c\x12\x11\n\tgroup_fds\x18\x06 \x01(\r\x12+\n\ndead_parts\x18\x07 \x03(\x0b\x32\x17.dflow.control.DeadPart\x12\x10\n\x08\x62uiltins\x18\x08 \x03(\t\x12\x1b\n\x13\x61ll_plugins_allowed\x18\t \x01(\x08\x12\x17\n\x0f\x61llowed_plugins\x18\n \x03(\t\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x07\n\x05Ready\"i\n\x07\x46\x61ilure\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x11\n\ttraceback\x18\x03 \x01(\t\x12\x0c\n\x04node\x18\x04 \x01(\t\x12\x10\n\x08instance\x18\x05 \x01(\r\x12\x0c\n\x04hint\x18\x06 \x01(\t\"5\n\nLoadFailed\x12\'\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x16.dflow.control.Failure\"0\n\x05\x46\x61tal\x12\'\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x16.dflow.control.Failure\",\n\x0cInstanceDone\x12\r\n\x05model\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\r\"\x15\n\x04Stop\x12\r\n\x05\x64rain\x18\x01 \x01(\x08\"\x1f\n\rStatusRequest\x12\x0e\n\x06number\x18\x01 \x01(\x04\"\x7f\n\rInstanceState\x12\r\n\x05model\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\r\x12\r\n\x05\x63\x61lls\x18\x03 \x01(\x04\x12\x0c\n\x04\x62usy\x18\x04 \x01(\x01\x12\x0f\n\x07in_call\x18\x05 \x01(\x08\x12\x10\n\x08trans_id\x18\x06 \x01(\x04\x12\x10\n\x08\x63\x61ll_age\x18\x07 \x01(\x01\"I\n\x06Status\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12/\n\tinstances\x18\x02 \x03(\x0b\x32\x1c.dflow.control.InstanceState\"\x8b\x03\n\x0e\x43ontrolMessage\x12\x32\n\x0cload_request\x18\x01 \x01(\x0b\x32\x1a.dflow.control.LoadRequestH\x00\x12%\n\x05ready\x18\x02 \x01(\x0b\x32\x14.dflow.control.ReadyH\x00\x12\x30\n\x0bload_failed\x18\x03 \x01(\x0b\x32\x19.dflow.control.LoadFailedH\x00\x12%\n\x05\x66\x61tal\x18\x04 \x01(\x0b\x32\x14.dflow.control.FatalH\x00\x12\x34\n\rinstance_done\x18\x05 \x01(\x0b\x32\x1b.dflow.control.InstanceDoneH\x00\x12#\n\x04stop\x18\x06 \x01(\x0b\x32\x13.dflow.control.StopH\x00\x12\x36\n\x0estatus_request\x18\x07 \x01(\x0b\x32\x1c.dflow.control.StatusRequestH\x00\x12\'\n\x06status\x18\x08 \x01(\x0b\x32\x15.dflow.control.StatusH\x00\x42\t\n\x07\x63ontentb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x64\x66low_core/proto/control.proto\x12\rdflow.control\"\x17\n\x05Route\x12\x0e\n\x06queues\x18\x01 \x03(\t\".\n\x06Output\x12$\n\x06routes\x18\x01 \x03(\x0b\x32\x14.dflow.control.Route\"\x88\x02\n\x08Instance\x12\r\n\x05model\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\r\x12\r\n\x05\x63ount\x18\x03 \x01(\r\x12\x0f\n\x07process\x18\x04 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x05 \x01(\t\x12\x0f\n\x07threads\x18\x06 \x01(\r\x12\x0e\n\x06inputs\x18\x07 \x03(\t\x12&\n\x07outputs\x18\x08 \x03(\x0b\x32\x15.dflow.control.Output\x12\x35\n\x07notices\x18\t \x03(\x0b\x32$.dflow.control.Instance.NoticesEntry\x1a.\n\x0cNoticesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"`\n\x07Process\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x65ngine\x18\x02 \x01(\t\x12\x0b\n\x03\x65nv\x18\x03 \x01(\t\x12*\n\tinstances\x18\x04 \x03(\x0b\x32\x17.dflow.control.Instance\"]\n\x08\x44\x65\x61\x64Part\x12\r\n\x05model\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\r\x12\x10\n\x08trans_id\x18\x03 \x01(\x04\x12\x12\n\ndata_label\x18\x04 \x01(\r\x12\r\n\x05ports\x18\x05 \x03(\r\"\xe3\x02\n\x0bLoadRequest\x12\'\n\x07process\x18\x01 \x01(\x0b\x32\x16.dflow.control.Process\x12\x0e\n\x06models\x18\x02 \x03(\t\x12\x38\n\x07options\x18\x03 \x03(\x0b\x32\'.dflow.control.LoadRequest.OptionsEntry\x12\x14\n\x0cgroup_scheme\x18\x04 \x01(\t\x12\x13\n\x0bgroup_token\x18\x05 \x01(\x0c\x12\x11\n\tgroup_fds\x18\x06 \x01(\r\x12+\n\ndead_parts\x18\x07 \x03(\x0b\x32\x17.dflow.control.DeadPart\x12\x10\n\x08\x62uiltins\x18\x08 \x03(\t\x12\x1b\n\x13\x61ll_plugins_allowed\x18\t \x01(\x08\x12\x17\n\x0f\x61llowed_plugins\x18\n \x03(\t\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x07\n\x05Ready\"i\n\x07\x46\x61ilure\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x11\n\ttraceback\x18\x03 \x01(\t\x12\x0c\n\x04node\x18\x04 \x01(\t\x12\x10\n\x08instance\x18\x05 \x01(\r\x12\x0c\n\x04hint\x18\x06 \x01(\t\"5\n\nLoadFailed\x12\'\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x16.dflow.control.Failure\"0\n\x05\x46\x61tal\x12\'\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x16.dflow.control.Failure\",\n\x0cInstanceDone\x12\r\n\x05model\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\r\"\x15\n\x04Stop\x12\r\n\x05\x64rain\x18\x01 \x01(\x08\"\x1f\n\rStatusRequest\x12\x0e\n\x06number\x18\x01 \x01(\x04\"\x7f\n\rInstanceState\x12\r\n\x05model\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\r\x12\r\n\x05\x63\x61lls\x18\x03 \x01(\x04\x12\x0c\n\x04\x62usy\x18\x04 \x01(\x01\x12\x0f\n\x07in_call\x18\x05 \x01(\x08\x12\x10\n\x08trans_id\x18\x06 \x01(\x04\x12\x10\n\x08\x63\x61ll_age\x18\x07 \x01(\x01\"I\n\x06Status\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12/\n\tinstances\x18\x02 \x03(\x0b\x32\x1c.dflow.control.InstanceState\"\x8b\x03\n\x0e\x43ontrolMessage\x12\x32\n\x0cload_request\x18\x01 \x01(\x0b\x32\x1a.dflow.control.LoadRequestH\x00\x12%\n\x05ready\x18\x02 \x01(\x0b\x32\x14.dflow.control.ReadyH\x00\x12\x30\n\x0bload_failed\x18\x03 \x01(\x0b\x32\x19.dflow.control.LoadFailedH\x00\x12%\n\x05\x66\x61tal\x18\x04 \x01(\x0b\x32\x14.dflow.control.FatalH\x00\x12\x34\n\rinstance_done\x18\x05 \x01(\x0b\x32\x1b.dflow.control.InstanceDoneH\x00\x12#\n\x04stop\x18\x06 \x01(\x0b\x32\x13.dflow.control.StopH\x00\x12\x36\n\x0estatus_request\x18\x07 \x01(\x0b\x32\x1c.dflow.control.StatusRequestH\x00\x12\'\n\x06status\x18\x08 \x01(\x0b\x32\x15.dflow.control.StatusH\x00\x42\t\n\x07\x63ontentb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'dflow_core.proto.control_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_INSTANCE_NOTICESENTRY']._loaded_options = None
+  _globals['_INSTANCE_NOTICESENTRY']._serialized_options = b'8\001'
   _globals['_LOADREQUEST_OPTIONSENTRY']._loaded_options = None
   _globals['_LOADREQUEST_OPTIONSENTRY']._serialized_options = b'8\001'
   _globals['_ROUTE']._serialized_start=49
@@ -38,33 +40,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_OUTPUT']._serialized_start=74
   _globals['_OUTPUT']._serialized_end=120
   _globals['_INSTANCE']._serialized_start=123
-  _globals['_INSTANCE']._serialized_end=284
-  _globals['_PROCESS']._serialized_start=286
-  _globals['_PROCESS']._serialized_end=382
-  _globals['_DEADPART']._serialized_start=384
-  _globals['_DEADPART']._serialized_end=477
-  _globals['_LOADREQUEST']._serialized_start=480
-  _globals['_LOADREQUEST']._serialized_end=835
-  _globals['_LOADREQUEST_OPTIONSENTRY']._serialized_start=789
-  _globals['_LOADREQUEST_OPTIONSENTRY']._serialized_end=835
-  _globals['_READY']._serialized_start=837
-  _globals['_READY']._serialized_end=844
-  _globals['_FAILURE']._serialized_start=846
-  _globals['_FAILURE']._serialized_end=951
-  _globals['_LOADFAILED']._serialized_start=953
-  _globals['_LOADFAILED']._serialized_end=1006
-  _globals['_FATAL']._serialized_start=1008
-  _globals['_FATAL']._serialized_end=1056
-  _globals['_INSTANCEDONE']._serialized_start=1058
-  _globals['_INSTANCEDONE']._serialized_end=1102
-  _globals['_STOP']._serialized_start=1104
-  _globals['_STOP']._serialized_end=1125
-  _globals['_STATUSREQUEST']._serialized_start=1127
-  _globals['_STATUSREQUEST']._serialized_end=1158
-  _globals['_INSTANCESTATE']._serialized_start=1160
-  _globals['_INSTANCESTATE']._serialized_end=1287
-  _globals['_STATUS']._serialized_start=1289
-  _globals['_STATUS']._serialized_end=1362
-  _globals['_CONTROLMESSAGE']._serialized_start=1365
-  _globals['_CONTROLMESSAGE']._serialized_end=1760
+  _globals['_INSTANCE']._serialized_end=387
+  _globals['_INSTANCE_NOTICESENTRY']._serialized_start=341
+  _globals['_INSTANCE_NOTICESENTRY']._serialized_end=387
+  _globals['_PROCESS']._serialized_start=389
+  _globals['_PROCESS']._serialized_end=485
+  _globals['_DEADPART']._serialized_start=487
+  _globals['_DEADPART']._serialized_end=580
+  _globals['_LOADREQUEST']._serialized_start=583
+  _globals['_LOADREQUEST']._serialized_end=938
+  _globals['_LOADREQUEST_OPTIONSENTRY']._serialized_start=892
+  _globals['_LOADREQUEST_OPTIONSENTRY']._serialized_end=938
+  _globals['_READY']._serialized_start=940
+  _globals['_READY']._serialized_end=947
+  _globals['_FAILURE']._serialized_start=949
+  _globals['_FAILURE']._serialized_end=1054
+  _globals['_LOADFAILED']._serialized_start=1056
+  _globals['_LOADFAILED']._serialized_end=1109
+  _globals['_FATAL']._serialized_start=1111
+  _globals['_FATAL']._serialized_end=1159
+  _globals['_INSTANCEDONE']._serialized_start=1161
+  _globals['_INSTANCEDONE']._serialized_end=1205
+  _globals['_STOP']._serialized_start=1207
+  _globals['_STOP']._serialized_end=1228
+  _globals['_STATUSREQUEST']._serialized_start=1230
+  _globals['_STATUSREQUEST']._serialized_end=1261
+  _globals['_INSTANCESTATE']._serialized_start=1263
+  _globals['_INSTANCESTATE']._serialized_end=1390
+  _globals['_STATUS']._serialized_start=1392
+  _globals['_STATUS']._serialized_end=1465
+  _globals['_CONTROLMESSAGE']._serialized_start=1468
+  _globals['_CONTROLMESSAGE']._serialized_end=1863
 # @@protoc_insertion_point(module_scope)

@@ -19,7 +19,14 @@ class Output(_message.Message):
     def __init__(self, routes: _Optional[_Iterable[_Union[Route, _Mapping]]] = ...) -> None: ...
 
 class Instance(_message.Message):
-    __slots__ = ("model", "index", "count", "process", "device", "threads", "inputs", "outputs")
+    __slots__ = ("model", "index", "count", "process", "device", "threads", "inputs", "outputs", "notices")
+    class NoticesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     MODEL_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -28,6 +35,7 @@ class Instance(_message.Message):
     THREADS_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    NOTICES_FIELD_NUMBER: _ClassVar[int]
     model: str
     index: int
     count: int
@@ -36,7 +44,8 @@ class Instance(_message.Message):
     threads: int
     inputs: _containers.RepeatedScalarFieldContainer[str]
     outputs: _containers.RepeatedCompositeFieldContainer[Output]
-    def __init__(self, model: _Optional[str] = ..., index: _Optional[int] = ..., count: _Optional[int] = ..., process: _Optional[str] = ..., device: _Optional[str] = ..., threads: _Optional[int] = ..., inputs: _Optional[_Iterable[str]] = ..., outputs: _Optional[_Iterable[_Union[Output, _Mapping]]] = ...) -> None: ...
+    notices: _containers.ScalarMap[str, str]
+    def __init__(self, model: _Optional[str] = ..., index: _Optional[int] = ..., count: _Optional[int] = ..., process: _Optional[str] = ..., device: _Optional[str] = ..., threads: _Optional[int] = ..., inputs: _Optional[_Iterable[str]] = ..., outputs: _Optional[_Iterable[_Union[Output, _Mapping]]] = ..., notices: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Process(_message.Message):
     __slots__ = ("name", "engine", "env", "instances")

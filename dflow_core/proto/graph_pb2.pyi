@@ -208,12 +208,14 @@ class PortMap(_message.Message):
     def __init__(self, node_index: _Optional[int] = ..., point_index: _Optional[int] = ..., attrs: _Optional[_Iterable[_Union[Batch, _Mapping]]] = ...) -> None: ...
 
 class Queue(_message.Message):
-    __slots__ = ("depth", "overflow")
+    __slots__ = ("depth", "overflow", "max_age")
     DEPTH_FIELD_NUMBER: _ClassVar[int]
     OVERFLOW_FIELD_NUMBER: _ClassVar[int]
+    MAX_AGE_FIELD_NUMBER: _ClassVar[int]
     depth: int
     overflow: str
-    def __init__(self, depth: _Optional[int] = ..., overflow: _Optional[str] = ...) -> None: ...
+    max_age: float
+    def __init__(self, depth: _Optional[int] = ..., overflow: _Optional[str] = ..., max_age: _Optional[float] = ...) -> None: ...
 
 class Source(_message.Message):
     __slots__ = ("input", "output")
@@ -273,12 +275,14 @@ class Node(_message.Message):
     def __init__(self, name: _Optional[str] = ..., input_num: _Optional[int] = ..., output_num: _Optional[int] = ..., alias: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[Source, _Mapping]]] = ..., point: _Optional[_Union[ProcessPoint, _Mapping]] = ..., input_maps: _Optional[_Iterable[_Union[PortMap, _Mapping]]] = ..., output_maps: _Optional[_Iterable[_Union[PortMap, _Mapping]]] = ..., attrs: _Optional[_Mapping[str, Value]] = ..., options: _Optional[_Union[NodeOptions, _Mapping]] = ..., queues: _Optional[_Mapping[int, Queue]] = ..., depth: _Optional[int] = ...) -> None: ...
 
 class Data(_message.Message):
-    __slots__ = ("name", "schema")
+    __slots__ = ("name", "schema", "queue")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
     name: str
     schema: TensorSpec
-    def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[TensorSpec, _Mapping]] = ...) -> None: ...
+    queue: Queue
+    def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[TensorSpec, _Mapping]] = ..., queue: _Optional[_Union[Queue, _Mapping]] = ...) -> None: ...
 
 class Graph(_message.Message):
     __slots__ = ("version", "name", "options", "inputs", "nodes", "outputs")

@@ -150,16 +150,18 @@ class SubmodelDef(_message.Message):
     def __init__(self, model_name: _Optional[str] = ..., model_type: _Optional[str] = ..., engine: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[TensorSpec, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[TensorSpec, _Mapping]]] = ..., functions: _Optional[_Iterable[_Union[FuncSpec, _Mapping]]] = ..., options: _Optional[_Union[NodeOptions, _Mapping]] = ..., graph_part: _Optional[_Union[GraphPart, _Mapping]] = ..., udf_part: _Optional[_Union[UdfPart, _Mapping]] = ..., serialized_part: _Optional[_Union[SerializedPart, _Mapping]] = ...) -> None: ...
 
 class EndpointDef(_message.Message):
-    __slots__ = ("name", "depth", "overflow", "dummy")
+    __slots__ = ("name", "depth", "overflow", "dummy", "max_age")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DEPTH_FIELD_NUMBER: _ClassVar[int]
     OVERFLOW_FIELD_NUMBER: _ClassVar[int]
     DUMMY_FIELD_NUMBER: _ClassVar[int]
+    MAX_AGE_FIELD_NUMBER: _ClassVar[int]
     name: str
     depth: int
     overflow: str
     dummy: bool
-    def __init__(self, name: _Optional[str] = ..., depth: _Optional[int] = ..., overflow: _Optional[str] = ..., dummy: bool = ...) -> None: ...
+    max_age: float
+    def __init__(self, name: _Optional[str] = ..., depth: _Optional[int] = ..., overflow: _Optional[str] = ..., dummy: bool = ..., max_age: _Optional[float] = ...) -> None: ...
 
 class ModelEndpointInfo(_message.Message):
     __slots__ = ("model_name", "input_endpoint_name", "output_endpoint_name")

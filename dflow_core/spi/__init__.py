@@ -5,18 +5,23 @@ Imports graph, model, message, types and errors; nothing else of the core.
 
 from dflow_core.spi.deployer import Deployer, Deployment, InstanceStatus
 from dflow_core.spi.engine import (
+    SAME_SIZES,
     CompileContext,
     Engine,
     ModelWorker,
     OutputAlloc,
     PointIO,
+    SameSizes,
     WorkerContext,
     WorkerLoader,
+    same_sizes,
+    same_sizes_text,
 )
 from dflow_core.spi.entries import DeployerEntry, EngineEntry, PointEntry, TransportEntry, UdfEntry
-from dflow_core.spi.flow_func import FlowFunc, FuncParams, RunContext
+from dflow_core.spi.flow_func import FlowFunc, FuncParams, LibraryFunc, RunContext
 from dflow_core.spi.hooks import ENTRY_POINT_GROUP, SPI_VERSION, hookimpl, hookspec
 from dflow_core.spi.native_table import NATIVE_ABI, NativeTable, include_dir
+from dflow_core.spi.node_worker import NodeLinks, NodeWorker
 from dflow_core.spi.transport import (
     Doorbell,
     GroupConfig,
@@ -34,6 +39,7 @@ from dflow_core.spi.transport import (
 __all__ = [
     "ENTRY_POINT_GROUP",
     "NATIVE_ABI",
+    "SAME_SIZES",
     "SPI_VERSION",
     "CompileContext",
     "Deployer",
@@ -49,10 +55,13 @@ __all__ = [
     "GroupStats",
     "Holder",
     "InstanceStatus",
+    "LibraryFunc",
     "LostMessage",
     "MemoryGroup",
     "ModelWorker",
     "NativeTable",
+    "NodeLinks",
+    "NodeWorker",
     "OutputAlloc",
     "Overflow",
     "PointEntry",
@@ -60,6 +69,7 @@ __all__ = [
     "Queue",
     "QueueStats",
     "RunContext",
+    "SameSizes",
     "Transport",
     "TransportEntry",
     "UdfEntry",
@@ -68,4 +78,6 @@ __all__ = [
     "hookimpl",
     "hookspec",
     "include_dir",
+    "same_sizes",
+    "same_sizes_text",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dflow_core.errors import DflowError
@@ -54,6 +54,13 @@ class Deployment(abc.ABC):
     @abc.abstractmethod
     def stacks(self) -> Mapping[str, str]:
         """Python stacks of the executors by process name, for stall reports; empty text where none came in time."""
+
+    def introduce(self, answer: Callable[[str], Mapping[str, object]]) -> None:
+        """Let others on this machine ask how the graph does, where the deployer can.
+
+        Args:
+            answer: Gives the answer to a question (`ps` or `stacks`), as JSON can hold it; any thread calls it.
+        """
 
     @abc.abstractmethod
     def close(self, timeout: float | None = None) -> None:

@@ -7,19 +7,45 @@ whatever they raise into dflow errors.
 from __future__ import annotations
 
 import abc
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 
+from dflow_core.errors import DflowError
 from dflow_core.graph import ProcessPoint
-from dflow_core.model import PneModel
+from dflow_core.model import GraphModel, PneModel, SerializedModel
 from dflow_core.spi.flow_func import FlowFunc
+from dflow_core.spi.node_worker import NodeWorker
 from dflow_core.types import Array, TensorSpec
 
 OutputAlloc: TypeAlias = Callable[[Sequence[int], "np.dtype[np.generic]"], Array]
 """Gives a writable array of a shape and dtype that can be sent without a copy."""
+
+SameSizes: TypeAlias = Sequence[Sequence["tuple[int, int] | None"]]
+"""For each output and each of its dimensions, the input and its dimension that always has the same size; None if there
+is none. Empty for an output, or as a whole, where nothing is known."""
+
+SAME_SIZES = "same_sizes"
+"""Setting of a compiled model in which its engine keeps its `SameSizes`, if it knows them."""
+
+
+def same_sizes_text(sizes: SameSizes) -> str:
+    """`SameSizes` as an engine writes them into the settings of a model, under `SAME_SIZES`."""
+    return json.dumps([list(output) for output in sizes])
+
+
+def same_sizes(model: PneModel) -> SameSizes:
+    """Which dimensions of a model's outputs always equal one of an input; empty where its engine does not say."""
+    text = model.settings.get(SAME_SIZES, "") if isinstance(model, (GraphModel, SerializedModel)) else ""
+    if not text:
+        return ()
+    return tuple(
+        tuple(None if source is None else (int(source[0]), int(source[1])) for source in output)
+        for output in json.loads(text)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +65,7 @@ class CompileContext:
         options: Options in force for this node: global, overridden by graph, overridden by node.
         input_count, output_count: Ports of the node.
         report: Takes one sentence about a decision worth telling (shown by `dflow plan`).
+        cancelled: Whether nobody wants the result any more; for engines that work for seconds.
     """
 
     node: str
@@ -46,6 +73,7 @@ class CompileContext:
     input_count: int
     output_count: int
     report: Callable[[str], None] = lambda _text: None
+    cancelled: Callable[[], bool] = lambda: False
 
 
 class Engine(abc.ABC):
@@ -154,10 +182,14 @@ class ModelWorker(abc.ABC):
         assert isinstance(call, Sequence)
         return call
 
+    def failure(self) -> DflowError | None:
+        """Why it can run nothing any more (its device or process is gone), or None while it can."""
+        return None
+
     @abc.abstractmethod
     def close(self) -> None:
         """Free everything; calls in flight are ended first, and their results are lost. Idempotent."""
 
 
-WorkerLoader: TypeAlias = Callable[[PneModel, WorkerContext], "ModelWorker | Sequence[FlowFunc]"]
-"""Loads a model: gives a ModelWorker, or one FlowFunc for each of the model's functions in order."""
+WorkerLoader: TypeAlias = Callable[[PneModel, WorkerContext], "ModelWorker | Sequence[FlowFunc] | NodeWorker"]
+"""Loads a model: gives a ModelWorker, one FlowFunc for each of the model's functions in order, or a NodeWorker."""

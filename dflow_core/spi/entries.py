@@ -77,7 +77,7 @@ class UdfEntry:
 
     Args:
         name: Unique name, such as `_BuiltIn_CountBatch`.
-        factory: Gives a new FlowFunc.
+        factory: Gives a new FlowFunc; a LibraryFunc for a function in a library built with the C++ SDK.
         parameters: Names of the init parameters it knows, with a default or None where required.
         holds_inputs: Whether it keeps inputs beyond a call.
         n_mapping: Whether it may send several messages, or none, for one call.

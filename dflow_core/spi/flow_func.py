@@ -8,11 +8,12 @@ The executor has already ended transactions whose inputs were errors or skipped,
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from dflow_core.errors import UsageError
 from dflow_core.message import FlowMsg, Member
 from dflow_core.types import Array
 
@@ -113,6 +114,23 @@ class FlowFunc(abc.ABC):
         Whatever it raises ends the transactions of `inputs` with an error; the executor goes on.
         """
 
+    def direct(self) -> Callable[..., object] | None:
+        """The function itself, where `proc` is no more than a call of it with the value of each input.
+
+        The executor may then call it without a context. An array it returns (a tuple of them, for several outputs) is
+        sent as `RunContext.send` would; what it returns besides goes to `deliver`.
+        """
+        return None
+
+    def deliver(self, context: RunContext, result: object) -> None:
+        """Send what the function that `direct` gave has returned; whatever that is, and whatever this raises.
+
+        Args:
+            context: The call's; as for `proc`.
+            result: What was returned.
+        """
+        raise NotImplementedError("a function with `direct` has `deliver` too")
+
     def deadline(self) -> float | None:
         """When `on_timer` wants to be called, on the clock of `RunContext.now`; None for never."""
         return None
@@ -131,3 +149,21 @@ class FlowFunc(abc.ABC):
 
     def close(self) -> None:
         """Called once at the end."""
+
+
+class LibraryFunc(FlowFunc):
+    """A function in a library that was built with the C++ SDK and shipped ready-made.
+
+    The engine for user functions takes it as it is and runs it without Python; see `UdfEntry`.
+
+    Args:
+        library: Path of the library; the folder it lies in is the function's work path.
+        function: Name it is registered under in there.
+    """
+
+    def __init__(self, library: str, function: str) -> None:
+        self.library = library
+        self.function = function
+
+    def proc(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
+        raise UsageError(f"{self.function!r} is a C++ function: only the engine for user functions can run it")

@@ -182,12 +182,13 @@ class Queue(abc.ABC):
             ClosedError: the queue is closed and empty.
         """
 
-    @abc.abstractmethod
     def take_dropped(self) -> list[Block]:
         """The blocks that this member's own `put` and `get` displaced since the last call, oldest first.
 
-        The caller holds them, and ends their transactions. Until then they count as held by this member.
+        The caller holds them, and ends their transactions. Until then they count as held by this member. A queue that
+        never gives way, such as one of the core around another, need not have this.
         """
+        return []
 
     @abc.abstractmethod
     def level(self) -> int:

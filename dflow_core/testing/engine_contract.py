@@ -26,7 +26,7 @@ import pytest
 
 from dflow_core.graph import ProcessPoint
 from dflow_core.model import PneModel, pack_submodel, unpack_submodel
-from dflow_core.spi import CompileContext, EngineEntry, ModelWorker, WorkerContext
+from dflow_core.spi import CompileContext, EngineEntry, ModelWorker, WorkerContext, same_sizes
 from dflow_core.types import Array, TensorSpec, data_type_of
 
 NODE = "scope/node"
@@ -161,6 +161,17 @@ class EngineContract:
         _compare(other.execute(case.inputs, np.empty), case)
         other.close()
         _compare(worker.execute(case.inputs, np.empty), case)
+
+    def test_sizes_said_to_be_the_same_are(self, model: PneModel, worker: ModelWorker, case: EngineCase) -> None:
+        results = worker.execute(case.inputs, np.empty)
+        for result, sources in zip(results, same_sizes(model)):
+            for size, source in zip(result.shape, sources):
+                assert source is None or case.inputs[source[0]].shape[source[1]] == size
+
+    def test_a_worker_that_works_has_not_failed(self, worker: ModelWorker, case: EngineCase) -> None:
+        assert worker.failure() is None
+        worker.execute(case.inputs, np.empty)
+        assert worker.failure() is None
 
     def test_closing_twice_is_harmless(self, entry: EngineEntry, model: PneModel) -> None:
         worker = load(entry, model)

@@ -7,6 +7,7 @@ import site
 import sys
 import sysconfig
 from collections.abc import Iterator
+from functools import lru_cache
 from types import ModuleType
 
 _ALWAYS = frozenset(sys.stdlib_module_names) | frozenset(sys.builtin_module_names) | {"dflow_core"}
@@ -16,7 +17,8 @@ class ImportPath:
     """Where a fresh interpreter with this environment would look: not the script's folder, nor what was added later."""
 
     def __init__(self) -> None:
-        self._folders = frozenset(os.path.realpath(folder) for folder in _folders() if folder)
+        packages = _package_folders()
+        self._folders = _folders(packages, os.environ.get("PYTHONPATH", ""), tuple(map(_changed_at, packages)))
         self._verdicts: dict[str, bool] = {}
 
     def has(self, module: ModuleType) -> bool:
@@ -28,10 +30,16 @@ class ImportPath:
 
     def by_value(self) -> list[ModuleType]:
         """The loaded modules it could not import. `__main__` is not among them: pickling knows that one itself."""
-        loaded = [(name, module) for name, module in list(sys.modules.items()) if isinstance(module, ModuleType)]
+        loaded = list(sys.modules.items())
+        # Most modules belong to a few packages; the others are told apart one by one.
+        elsewhere = {
+            top for top in {name.partition(".")[0] for name, _ in loaded}
+            if not isinstance(sys.modules.get(top), ModuleType) or not self.has(sys.modules[top])
+        }
         return [
             module for name, module in loaded
-            if name != "__main__" and module.__name__ == name and not self.has(module)
+            if name.partition(".")[0] in elsewhere and isinstance(module, ModuleType)
+            and name != "__main__" and module.__name__ == name and not self.has(module)
         ]
 
     def _finds(self, top: str, module: ModuleType) -> bool:
@@ -86,15 +94,25 @@ def _is_editable(top: str) -> bool:
     return False
 
 
-def _folders() -> Iterator[str]:
-    yield from sysconfig.get_paths().values()
-    packages = list(site.getsitepackages())
-    if site.ENABLE_USER_SITE:
-        packages.append(site.getusersitepackages())
+def _package_folders() -> tuple[str, ...]:
+    """Where packages are installed."""
+    return (*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else []))
+
+
+def _changed_at(folder: str) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return 0
+
+
+@lru_cache(maxsize=4)
+def _folders(packages: tuple[str, ...], pythonpath: str, _state: tuple[int, ...]) -> frozenset[str]:
+    """Every folder modules are imported from; looked up again when something was installed."""
+    folders = [*sysconfig.get_paths().values(), *pythonpath.split(os.pathsep)]
     for folder in packages:
-        yield folder
-        yield from _added_by_pth(folder)
-    yield from os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        folders += [folder, *_added_by_pth(folder)]
+    return frozenset(os.path.realpath(folder) for folder in folders if folder)
 
 
 def _added_by_pth(folder: str) -> Iterator[str]:

@@ -93,7 +93,12 @@ class ValueFunc(FlowFunc):
     def proc(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
         assert self._call is not None, "init() first"
         values = [_value(msg) for msg in inputs]
-        result = self._call(values) if self._spec.gather else self._call(*values)
+        self.deliver(context, self._call(values) if self._spec.gather else self._call(*values))
+
+    def direct(self) -> Callable[..., object] | None:
+        return self._call if self._method.choice_output is None else None
+
+    def deliver(self, context: RunContext, result: object) -> None:
         if inspect.isgenerator(result):
             context.open_parts()
             for item in result:

@@ -129,10 +129,6 @@ def test_queue_that_keeps_the_latest_hands_on_the_newest_and_has_no_hidden_place
         assert [graph.fetch(timeout=20) for _ in range(2)] == [0, 50]
 
 
-@pytest.mark.xfail(
-    strict=True, raises=df.WaitTimeoutError,
-    reason="a message that a lossy queue drops ends nowhere, so its transaction stays in flight",
-)
 def test_every_message_a_lossy_queue_drops_is_counted_and_ends_its_transaction() -> None:
     """BC-026: sent = received + dropped on the edge, and fed = delivered + dropped for the caller."""
     with keep_latest(slow) as graph:

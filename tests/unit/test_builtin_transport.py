@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import gc
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from dflow_core.builtin_transport import InprocTransport
-from dflow_core.errors import ClosedError, UsageError
-from dflow_core.message import HeapBlock, alloc_tensor, block_of
-from dflow_core.spi import GroupConfig, GroupHandle, MemoryGroup, Transport
+from dflow_core.errors import ClosedError, QueueFullError, UsageError
+from dflow_core.message import Block, HeapBlock, alloc_tensor, block_of
+from dflow_core.spi import GroupConfig, GroupHandle, MemoryGroup, Overflow, Transport
 from dflow_core.testing.transport_contract import (
     BlockContract,
     DoorbellContract,
@@ -123,3 +124,63 @@ def test_waiting_member_is_woken_when_the_owner_leaves() -> None:
 def test_memory_limit_is_chosen_from_the_machine() -> None:
     with contextlib.closing(InprocTransport().create_group(GroupConfig())) as group:
         assert group.stats().memory_limit > 1 << 26
+
+
+def block_of_value(group: MemoryGroup, value: int) -> Block:
+    block = group.alloc(8)
+    block.array(writable=True)[:] = value
+    return block
+
+
+def values(blocks: Sequence[Block]) -> list[int]:
+    return [int(block.array()[0]) for block in blocks]
+
+
+@pytest.mark.parametrize(
+    ("overflow", "kept", "dropped"),
+    [
+        (Overflow.DROP_OLDEST, [3, 4], [0, 1, 2]), (Overflow.DROP_NEWEST, [0, 1], [2, 3, 4]),
+        (Overflow.KEEP_LATEST, [4], [0, 1, 2, 3]),
+    ],
+)
+def test_what_gave_way_is_handed_to_who_displaced_it(
+    overflow: Overflow, kept: list[int], dropped: list[int]
+) -> None:
+    with contextlib.closing(InprocTransport().create_group(GroupConfig(memory_limit=1 << 16))) as group:
+        queue = group.create_queue("q", 2, overflow)
+        for value in range(5):
+            queue.put(block_of_value(group, value), 0)
+        assert group.stats().blocks_in_use == 5
+        assert values(group.queue("q").take_dropped()) == dropped
+        assert queue.take_dropped() == []
+        assert values([block for block in iter(lambda: queue.get(0), None)]) == kept
+        (stats,) = group.stats().queues
+        assert (stats.sent, stats.delivered, stats.dropped) == (5, len(kept), len(dropped))
+        assert group.stats().blocks_in_use == 0
+
+
+def test_message_that_grew_too_old_is_dropped_by_who_comes_next() -> None:
+    with contextlib.closing(InprocTransport().create_group(GroupConfig(memory_limit=1 << 16))) as group:
+        queue = group.create_queue("q", 1, Overflow.MAX_AGE, 0.02)
+        queue.put(block_of_value(group, 1), 0)
+        with pytest.raises(QueueFullError):
+            queue.put(block_of_value(group, 2), 0)
+        queue.put(block_of_value(group, 3), 10)
+        assert values(queue.take_dropped()) == [1]
+        assert queue.get(0) is not None
+        queue.put(block_of_value(group, 4), 10)
+        while group.stats().queues[0].oldest_age <= 0.02:
+            pass
+        assert queue.get(0) is None
+        assert values(queue.take_dropped()) == [4]
+        assert group.stats().queues[0].blocked > 0
+
+
+def test_board_is_shared_and_has_one_size() -> None:
+    transport = InprocTransport()
+    with contextlib.closing(transport.create_group(SMALL)) as group:
+        with contextlib.closing(transport.attach(group.handle(), ())) as member:
+            member.board("node", 4)[2] = 7
+        assert group.board("node", 4).tolist() == [0, 0, 7, 0]
+        with pytest.raises(UsageError, match="4 counters"):
+            group.board("node", 5)

@@ -201,6 +201,6 @@ def test_a_cache_folder_that_was_given_is_kept():
 
 
 def test_hints_name_near_words_or_all():
-    assert nearest("tranport", OPTIONS) == "did you mean 'transport'?"
+    assert nearest("tranport", OPTIONS) == "did you mean 'transport' or 'stall_report'?"
     assert nearest("xyzzy", ["b", "a"]) == "known: a, b"
     assert nearest("x", []) == "none is known"

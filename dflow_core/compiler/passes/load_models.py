@@ -44,17 +44,21 @@ def _loaded(graph: IrGraph, changed: list[str]) -> IrGraph:
 def body_of(model: FlowModel, point: ModelProcessPoint) -> IrGraph:
     """A compiled graph as a graph of nodes that are compiled already."""
     relation = model.relation
+
+    def queue(endpoint: str) -> QueueSettings:
+        end = relation.endpoint(endpoint)
+        return QueueSettings(end.depth, end.overflow, end.max_age)
+
     nodes = []
     for name, sides in relation.submodels.items():
         compiled = model.submodels[name]
-        ends = [relation.endpoint(output) for output in sides.outputs]
         nodes.append(
             IrNode(
                 name=name,
                 point=point,
                 inputs=sides.inputs,
                 outputs=sides.outputs,
-                queues=tuple(QueueSettings(end.depth, end.overflow) for end in ends),
+                queues=tuple(map(queue, sides.outputs)),
                 options=compiled.options,
                 engine=compiled.engine,
                 functions=compiled.functions,
@@ -62,7 +66,8 @@ def body_of(model: FlowModel, point: ModelProcessPoint) -> IrGraph:
             )
         )
     specs = {e: _spec(model.submodels[n], port) for e in relation.root.inputs for n, port in relation.consumers(e)[:1]}
-    inputs = tuple(IrInput(name, e, specs.get(e)) for name, e in zip(relation.input_names, relation.root.inputs))
+    roots = zip(relation.input_names, relation.root.inputs)
+    inputs = tuple(IrInput(name, e, specs.get(e), queue(e)) for name, e in roots)
     outputs = tuple(IrOutput(name, e) for name, e in zip(relation.output_names, relation.root.outputs))
     return IrGraph(model.name, inputs, tuple(nodes), outputs)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dflow_core.errors import OptionError
+from dflow_core.spi import same_sizes
 from dflow_core.types import DataType, TensorSpec
 from dflow_pne_cpu.facts import FileFacts
 from dflow_pne_cpu.rounding import Rounding, make_rounding
@@ -86,3 +87,14 @@ def test_a_model_sees_fewer_shapes_and_the_caller_does_not_notice(bench, make_on
         assert np.array_equal(result, array)
         assert result.flags.c_contiguous
     assert {key[0][1] for key in worker._known} == {32, 64}
+
+
+def test_a_compiled_model_says_which_sizes_are_the_same(bench, make_onnx) -> None:
+    data = make_onnx([("MatMul", "x z", "y")], [("x", "FLOAT", ["N", "K"]), ("z", "FLOAT", ["K", "M"])],
+                     [("y", "FLOAT", ["N", "M"])])
+    assert same_sizes(bench.compile(bench.point(data))) == (((0, 0), (1, 1)),)
+
+
+def test_a_size_without_a_name_equals_none(bench) -> None:
+    assert same_sizes(bench.compile(bench.point("conv_small.onnx"))) == (((0, 0), None),)
+    assert same_sizes(bench.compile(bench.point("add.pb"))) == ((),)

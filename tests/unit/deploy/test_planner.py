@@ -160,13 +160,25 @@ def test_a_model_without_functions_joins_if_it_has_several_inputs():
 
 
 def test_depth_and_overflow_come_from_the_endpoint():
-    ends = (Endpoint("a:0", 3, "drop_oldest"),)
+    ends = (Endpoint("a:0", 3, "max_age", max_age=0.5),)
     model = flow({"a": ["g:x"], "b": ["a:0"]}, [udf("a"), udf("b")], ["a:0", "b:0"], endpoints=ends)
     result = planned(model)
     assert result.queues == (
-        QueuePlan("g:x->a:0", 8), QueuePlan("a:0->b:0", 3, "drop_oldest"), QueuePlan("a:0->fetch:0", 3, "drop_oldest"),
+        QueuePlan("g:x->a:0", 8),
+        QueuePlan("a:0->b:0", 3, "max_age", 0.5, "dropped: a:0->b:0"), QueuePlan("dropped: a:0->b:0", 64),
+        QueuePlan("a:0->fetch:0", 3, "max_age", 0.5, "dropped: a:0->fetch:0"), QueuePlan("dropped: a:0->fetch:0", 64),
         QueuePlan("b:0->fetch:1", 8),
     )
+
+
+def test_who_reads_or_writes_a_queue_that_drops_knows_where_that_is_told():
+    ends = (Endpoint("g:x", 0, "keep_latest"), Endpoint("a:0", 3, "drop_oldest"))
+    model = flow({"a": ["g:x"], "b": ["a:0"], "c": ["b:0"]}, [udf("a"), udf("b"), udf("c")], ["c:0"], endpoints=ends)
+    result = planned(model)
+    told = {"g:x->a:0": "dropped: g:x->a:0", "a:0->b:0": "dropped: a:0->b:0"}
+    assert result.notices == told
+    assert {i.model: set(i.notices) for i in result.instances} == {"a": set(told), "b": {"a:0->b:0"}, "c": set()}
+    assert next(q for q in result.queues if q.name == "g:x->a:0").depth == 1
 
 
 def test_models_of_the_cpu_engine_share_a_process_for_each_instance_number():

@@ -47,7 +47,9 @@ def flow_model(graph_model: GraphModel, udf_model: UdfModel) -> FlowModel:
         "detect": ModelEndpoints("detect", ("g:x",), ("detect:0",)),
         "else": ModelEndpoints("else", (), ()),
     }
-    endpoints = (Endpoint("g:x"), Endpoint("detect:0", 4, "drop_oldest"), Endpoint("outer/join:0", dummy=True))
+    endpoints = (
+        Endpoint("g:x"), Endpoint("detect:0", 4, "max_age", max_age=0.5), Endpoint("outer/join:0", dummy=True)
+    )
     root = ModelEndpoints("g", ("g:x",), ("outer/join:0",))
     relation = ModelRelation(endpoints, sides, root, ("x",), ("joined",))
     submodels = {"outer/join": udf_model, "detect": graph_model, "else": other}

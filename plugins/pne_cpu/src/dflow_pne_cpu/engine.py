@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dflow_core.errors import CompileError
 from dflow_core.graph import GraphProcessPoint, ProcessPoint
 from dflow_core.model import GraphModel
-from dflow_core.spi import CompileContext, Engine, PointIO
+from dflow_core.spi import SAME_SIZES, CompileContext, Engine, PointIO, same_sizes_text
 from dflow_core.types import DataType, FuncSpec, TensorSpec
 from dflow_pne_cpu.facts import FileFacts
 from dflow_pne_cpu.machine import cpu_tag
 from dflow_pne_cpu.model_file import ModelFile, facts_of, framework_of, read_facts, read_model
 from dflow_pne_cpu.recipe import Recipe, expected_io, make_recipe
-from dflow_pne_cpu.rounding import make_rounding
+from dflow_pne_cpu.rounding import find_same_sizes, make_rounding
 from dflow_pne_cpu.runtimes import RefusedError, Runtime, RuntimeSet, Session, default_runtimes
 from dflow_pne_cpu.settings import Asked, read_settings
 
@@ -103,6 +103,7 @@ def _model_of(
         "recipe": recipe.to_text(),
         "traits": session.traits.to_text(),
         "label": file.label,
+        SAME_SIZES: same_sizes_text(find_same_sizes(inputs, outputs, facts)),
     }
     if rounding is not None:
         settings["rounding"] = rounding.to_text()

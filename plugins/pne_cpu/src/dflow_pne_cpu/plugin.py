@@ -15,7 +15,7 @@ _FRAMEWORKS = (Framework.ONNX, Framework.TENSORFLOW)
 @hookimpl
 def dflow_register_engines() -> Sequence[EngineEntry]:
     """The CPU engine; its modules are imported when it is used."""
-    return [EngineEntry(id="CPU", accepts=accepts, engine=_engine, worker=_worker, version="3", shares_process=True)]
+    return [EngineEntry(id="CPU", accepts=accepts, engine=_engine, worker=_worker, version="4", shares_process=True)]
 
 
 def accepts(point: ProcessPoint) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dflow_core.errors import OptionError
+from dflow_core.spi import SameSizes
 from dflow_core.types import Array, TensorSpec
 from dflow_pne_cpu.facts import FileFacts
 from dflow_pne_cpu.names import find_name, near
@@ -94,6 +95,16 @@ def make_rounding(
         tuple(sources.get(symbol) if symbol else None for symbol in _symbols(spec, facts)) for spec in outputs
     )
     return Rounding(tuple(map(tuple, multiples)), crops)
+
+
+def find_same_sizes(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], facts: FileFacts) -> SameSizes:
+    """Dimensions of outputs that the model file gives the same symbolic name as one of an input."""
+    sources: dict[str, tuple[int, int]] = {}
+    for index, spec in enumerate(inputs):
+        for axis, symbol in enumerate(_symbols(spec, facts)):
+            sources.setdefault(symbol, (index, axis))
+    sources.pop("", None)
+    return tuple(tuple(sources.get(symbol) for symbol in _symbols(spec, facts)) for spec in outputs)
 
 
 def _symbols(spec: TensorSpec, facts: FileFacts) -> tuple[str, ...]:

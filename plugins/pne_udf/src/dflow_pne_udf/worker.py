@@ -1,17 +1,21 @@
-"""Loads UdfModels in an executor."""
+"""Loads UdfModels in an executor: packaged Python functions, ready-made functions, and built C++ libraries."""
 
 from __future__ import annotations
 
+import dataclasses
+import os
 from collections.abc import Sequence
 
 from dflow_core.errors import CompileError, PluginError
 from dflow_core.model import PneModel, UdfModel
-from dflow_core.spi import FlowFunc, WorkerContext
+from dflow_core.spi import FlowFunc, LibraryFunc, NodeWorker, WorkerContext
 from dflow_core.udf import PythonFunc, python_funcs, unpack
 
+_GZIP = b"\x1f\x8b"
 
-def load(model: PneModel, context: WorkerContext) -> Sequence[FlowFunc]:
-    """One FlowFunc for each function of the model.
+
+def load(model: PneModel, context: WorkerContext) -> Sequence[FlowFunc] | NodeWorker:
+    """One FlowFunc for each function of a Python model; a worker of its own for C++ functions.
 
     Raises:
         PluginError: if it names a built-in UDF nobody registered.
@@ -22,8 +26,41 @@ def load(model: PneModel, context: WorkerContext) -> Sequence[FlowFunc]:
     if model.builtin:
         if context.udf_factory is None:
             raise PluginError(f"built-in UDF {model.builtin} needs the plugin registry", node=model.name)
-        return [context.udf_factory(model.builtin)]
+        func = context.udf_factory(model.builtin)
+        return _shipped(model, func, context) if isinstance(func, LibraryFunc) else [func]
+    if model.package.startswith(_GZIP):
+        return _built(model, context)
     package = unpack(model.package)
     if not isinstance(package, PythonFunc):
         raise CompileError(f"the package holds a {type(package).__name__}, not a function", node=model.name)
     return python_funcs(package, model.functions)
+
+
+def _built(model: UdfModel, context: WorkerContext) -> NodeWorker:
+    """A library that travelled as a package."""
+    from dflow_pne_udf import sdk_dir
+    from dflow_pne_udf.building.release import open_release, unpack_release
+    from dflow_pne_udf.building.scratch import Scratch
+    from dflow_pne_udf.engine import store_folder
+    from dflow_pne_udf.native import CppNode, LibraryPlace
+
+    def place() -> LibraryPlace:
+        release = open_release(model.package)
+        store, scratch = store_folder(context.options), None
+        if not store:
+            scratch = Scratch()
+            store = scratch.folder
+        folder = unpack_release(model.package, sdk_dir.resource_type(), store)
+        end = scratch.remove if scratch is not None else None
+        return LibraryPlace(str(folder / release.target_bin), str(folder), model.functions, release.cpu, end)
+
+    return CppNode(model, place, context.report)
+
+
+def _shipped(model: UdfModel, func: LibraryFunc, context: WorkerContext) -> NodeWorker:
+    """A library that came with an installed package; a node of it runs one function with all ports."""
+    from dflow_pne_udf.native import CppNode, LibraryPlace
+
+    functions = (dataclasses.replace(model.functions[0], name=func.function),)
+    place = LibraryPlace(func.library, os.path.dirname(func.library), functions)
+    return CppNode(model, lambda: place, context.report)

@@ -31,7 +31,7 @@ enum dflow_udf_state {
     DFLOW_UDF_RUNNING = 2,
     DFLOW_UDF_SUSPENDED = 3, /* takes and sends nothing */
     DFLOW_UDF_FINISHED = 4,  /* its inputs ended, or it was stopped */
-    DFLOW_UDF_FAILED = 5     /* dflow_udf_failure says why */
+    DFLOW_UDF_FAILED = 5     /* dflow_udf_get_failure says why */
 };
 
 enum dflow_udf_func_flags {
@@ -82,6 +82,11 @@ struct dflow_udf_dead_part {
     uint32_t data_label, n_ports;
 };
 
+/* A queue that may drop messages, and the queue that tells its reader of them. */
+struct dflow_udf_notice {
+    uint32_t queue, notices;
+};
+
 /* What an instance is made of. All of it is copied by dflow_udf_open, except `transport`, which must live on.
  *
  * Attributes, little-endian, one after the other: u32 length and bytes of the name, u8 kind, value:
@@ -110,6 +115,8 @@ struct dflow_udf_config {
     int32_t align_timeout_ms; /* age at which an incomplete set is given up; -1 never */
     uint32_t align_drop;      /* 1: an incomplete set ends with an error; 0: it is given to Proc, gaps marked */
     const char *scope;        /* of the nested graph it is in, for exceptions; NULL is "" */
+    const struct dflow_udf_notice *notices;
+    uint64_t n_notices;
 };
 
 struct dflow_udf_stats {
@@ -164,7 +171,7 @@ int dflow_udf_open(const struct dflow_udf_config *config, struct dflow_udf **out
 /* Wait until the state differs from `state`; gives the state then or at the limit (nanoseconds). */
 int dflow_udf_wait(struct dflow_udf *udf, int state, int64_t wait_ns);
 
-int dflow_udf_state(struct dflow_udf *udf);
+int dflow_udf_get_state(struct dflow_udf *udf);
 int dflow_udf_start(struct dflow_udf *udf);
 
 /* End soon: after the current calls, without waiting for more input. Any thread. */
@@ -174,8 +181,8 @@ int dflow_udf_stop(struct dflow_udf *udf);
 void dflow_udf_close(struct dflow_udf *udf);
 
 /* Statistics of one function, or of all with -1. */
-int dflow_udf_stats(struct dflow_udf *udf, int32_t func, struct dflow_udf_stats *out);
-int dflow_udf_failure(struct dflow_udf *udf, struct dflow_udf_failure *out);
+int dflow_udf_get_stats(struct dflow_udf *udf, int32_t func, struct dflow_udf_stats *out);
+int dflow_udf_get_failure(struct dflow_udf *udf, struct dflow_udf_failure *out);
 
 /* Suspend: drop what is in hand and what is in the input queues; recover: go on with fresh or reset functions. */
 int dflow_udf_suspend(struct dflow_udf *udf);

@@ -1,0 +1,261 @@
+"""What nodes cost besides their work: CPU per message, idle CPU, memory, start and compile times.
+
+    python bench/nodes/run.py [--rounds 5] [messages|caller|idle|start|compile ...]
+
+`messages` recirculates blocks through a graph's queues, without the caller's side, and reads the CPU time of the
+executors from the kernel. The same loop over a process that only takes from one queue and puts into the next is the bare
+queue; what is above it is the node. Medians over rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+from dflow_transport_shm import ShmTransport
+
+import dflow_core as df
+from dflow_core.message import MsgInfo, encode, root_token
+from dflow_core.session import DFlowSession
+from dflow_core.spi import GroupConfig, GroupHandle, MemoryGroup, Queue
+
+COUNT, WINDOW, IDLE = 20_000, 8, 5.0
+ITEM = np.zeros(1024, np.float32)
+
+
+@df.pyflow
+def same(x):
+    return x
+
+
+@df.pyflow
+def more(x):
+    return x + 1
+
+
+@df.pyflow
+def two(x) -> tuple[np.ndarray, np.ndarray]:
+    return x, x
+
+
+@df.pyflow
+def first(x, y):
+    return x
+
+
+@df.pyflow
+def count(x):
+    return x.size
+
+
+def chain(size: int, function=same) -> df.FlowGraph:
+    """A graph of nodes in a row."""
+    value = df.FlowData("x")
+    for i in range(size):
+        value = function.fnode(f"node{i}")(value)
+    return df.FlowGraph([value], {"cache": "0"})
+
+
+def diamond() -> df.FlowGraph:
+    """Two branches that meet again: a node with two outputs, and a join."""
+    a, b = two.fnode("two")(df.FlowData("x"))
+    return df.FlowGraph([first.fnode("join")(a, b)], {"cache": "0"})
+
+
+def cpu_of(pid: int) -> float:
+    """Microseconds of CPU that the threads of a process have had."""
+    stats = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(stat.read_text().split()[0]) for stat in stats) / 1000
+
+
+def circulate(group: MemoryGroup, source: Queue, sink: Queue, messages: int) -> None:
+    """Send messages round, a window of them under way; each time with an id of its own."""
+    for number in range(1, messages + 1):
+        if number > WINDOW:
+            sink.get(10.0)
+        block = encode(ITEM, MsgInfo(trans_id=number, token=root_token(number)), group.alloc).block
+        assert block is not None
+        source.put(block, 10.0)
+    for _ in range(min(WINDOW, messages)):
+        sink.get(10.0)
+
+
+def relay(token: bytes, fd: int) -> None:
+    """The bare queue."""
+    group = ShmTransport().attach(GroupHandle("shm", token, (fd,)), [fd])
+    source, sink = group.queue("in"), group.queue("out")
+    with contextlib.suppress(df.ClosedError):
+        while True:
+            sink.put(source.get())
+
+
+def bare() -> float:
+    """Microseconds of CPU per message of a process that only passes blocks on."""
+    group = ShmTransport().create_group(GroupConfig(memory_limit=1 << 28))
+    source, sink = group.create_queue("in", WINDOW), group.create_queue("out", WINDOW)
+    handle = group.handle()
+    child = get_context("fork").Process(target=relay, args=(handle.token, handle.fds[0]))
+    child.start()
+    circulate(group, source, sink, 500)
+    before = cpu_of(child.pid)
+    circulate(group, source, sink, COUNT)
+    used = cpu_of(child.pid) - before
+    source.close()
+    child.join()
+    group.close()
+    return used / COUNT
+
+
+def nodes(graph: df.FlowGraph) -> list[float]:
+    """Microseconds of CPU per message of each executor of a graph, in order of their names."""
+    with graph:
+        deployment = graph.running.deployment
+        group, plan = deployment.group, deployment.plan
+        source, sink = group.queue(plan.feeds[0][0].queues[0]), group.queue(plan.fetches[0])
+        pids = [status.pid for status in sorted(deployment.status(), key=lambda status: status.node)]
+        circulate(group, source, sink, 500)
+        before = list(map(cpu_of, pids))
+        circulate(group, source, sink, COUNT)
+        return [(cpu_of(pid) - old) / COUNT for pid, old in zip(pids, before)]
+
+
+def messages(rounds: int) -> None:
+    """CPU per node and message, over the bare queue."""
+    cases: dict[str, Callable[[], float]] = {
+        "one node, x -> x": lambda: nodes(chain(1))[0],
+        "four in a row, x -> x": lambda: statistics.mean(nodes(chain(4))),
+        "one node, x -> x + 1 (a new array)": lambda: nodes(chain(1, more))[0],
+        "one node, x -> x.size (a pickled object)": lambda: nodes(chain(1, count))[0],
+        "a join of two inputs": lambda: nodes(diamond())[0],
+        "a node with two outputs": lambda: nodes(diamond())[1],
+    }
+    floor: list[float] = []
+    figures: dict[str, list[float]] = {name: [] for name in cases}
+    for _ in range(rounds):
+        floor.append(bare())
+        for name, run in cases.items():
+            figures[name].append(run())
+    base = statistics.median(floor)
+    print(f"{'CPU per node and message, us':44} {'all':>7} {'over the bare queue':>21}")
+    print(f"{'bare queue':44} {base:7.1f}")
+    for name, values in figures.items():
+        value = statistics.median(values)
+        print(f"{name:44} {value:7.1f} {value - base:21.1f}")
+
+
+def caller(rounds: int) -> None:
+    """CPU per message of the caller's side."""
+    with chain(1) as graph:
+        def mapped() -> None:
+            for _ in graph.map((ITEM for _ in range(COUNT)), in_flight=16):
+                pass
+
+        def called() -> None:
+            for _ in range(COUNT // 10):
+                graph(ITEM)
+
+        def fed() -> None:
+            for _ in range(COUNT // 10):
+                graph.feed({"x": ITEM})
+                graph.fetch()
+
+        for name, run, messages_ in (
+            ("map", mapped, COUNT), ("call", called, COUNT // 10), ("feed and fetch", fed, COUNT // 10)
+        ):
+            run()
+            values = [timed(run, time.process_time) / messages_ * 1e6 for _ in range(rounds)]
+            print(f"{'CPU of the caller per message, ' + name + ', us':44} {statistics.median(values):7.1f}")
+
+
+def idle(_rounds: int) -> None:
+    """CPU and memory of a graph that has nothing to do."""
+    with chain(4) as graph:
+        graph(ITEM)
+        pids = sorted({status.pid for status in graph.running.deployment.status()})
+        time.sleep(1)
+        before = sum(map(cpu_of, [*pids, os.getpid()]))
+        time.sleep(IDLE)
+        used = sum(map(cpu_of, [*pids, os.getpid()])) - before
+        print(f"{'idle graph of 4 nodes, CPU of all processes':44} {used / IDLE / 1e4:9.4f} %")
+        print(f"{'private memory of an executor, MB':44} {statistics.median(map(private_mb, pids)):7.1f}")
+
+
+def private_mb(pid: int) -> float:
+    """Memory that a process shares with nobody."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Private_")) / 1024
+
+
+def timed(run: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    """Seconds of a call."""
+    began = clock()
+    run()
+    return clock() - began
+
+
+def first_result(size: int, folder: str) -> float:
+    """Milliseconds from `FlowGraph()` to the first result."""
+    value = df.FlowData("x")
+    for i in range(size):
+        value = same.fnode(f"node{i}")(value)
+    began = time.perf_counter()
+    with df.FlowGraph([value], {"cache_dir": folder}) as graph:
+        graph(ITEM)
+        return 1000 * (time.perf_counter() - began)
+
+
+def start(rounds: int) -> None:
+    """Time to the first result with a warm cache: in a fresh process, and where the template process runs already."""
+    with tempfile.TemporaryDirectory() as folder:
+        for size in (4, 32):
+            first_result(size, folder)
+            warm = [first_result(size, folder) for _ in range(rounds)]
+            fresh = [float(output) for output in in_fresh_processes(f"first_result({size}, {folder!r})", rounds)]
+            print(f"{f'first result of {size} nodes, fresh process, ms':44} {statistics.median(fresh):7.0f}")
+            print(f"{f'first result of {size} nodes, template runs, ms':44} {statistics.median(warm):7.0f}")
+
+
+def in_fresh_processes(expression: str, rounds: int) -> Iterator[str]:
+    """What an expression over this module gives in a process of its own."""
+    code = f"import sys; sys.path[:0] = [{str(Path(__file__).parent)!r}]; import run; print(run.{expression})"
+    for _ in range(rounds):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+        yield done.stdout.splitlines()[-1]
+
+
+def compile_(rounds: int) -> None:
+    """Time to compile graphs of trivial nodes, without starting them."""
+    with DFlowSession() as session:
+        session.compile(chain(1))
+        for size in (100, 1000, 5000):
+            graph = chain(size)
+            values = [1000 * timed(lambda graph=graph: session.compile(graph)) for _ in range(rounds)]
+            value = statistics.median(values)
+            print(f"{f'compile {size} nodes, ms':44} {value:7.0f} {value / size:18.3f} a node")
+
+
+PARTS = {"messages": messages, "caller": caller, "idle": idle, "start": start, "compile": compile_}
+
+
+def main() -> None:
+    """Run the parts named, or all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []])
+    given = parser.parse_args()
+    for name in given.parts or PARTS:
+        PARTS[name](given.rounds)
+
+
+if __name__ == "__main__":
+    main()

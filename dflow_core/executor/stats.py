@@ -1,0 +1,110 @@
+"""Where a running graph stands: transactions, nodes and edges, with their counters."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dflow_core.executor.meter import MeterReader, NodeStats
+from dflow_core.executor.transactions import Counters
+from dflow_core.spi import Deployment, InstanceStatus, QueueStats
+
+
+@dataclass(frozen=True, slots=True)
+class GraphStats:
+    """Counters of a running graph.
+
+    Args:
+        graph: Its name.
+        pid: The process that feeds and fetches.
+        transactions: Totals of transactions: fed = delivered + failed + dropped + in flight.
+        in_flight: Transactions that have not ended.
+        oldest: The oldest of them; 0 if there is none.
+        nodes: One entry for each instance of a node.
+        edges: One entry for each queue: sent = delivered + dropped + failed + level.
+        bytes_in_use: Memory that messages take.
+    """
+
+    graph: str
+    pid: int
+    transactions: Counters
+    in_flight: int
+    oldest: int
+    nodes: tuple[NodeStats, ...] = ()
+    edges: tuple[QueueStats, ...] = ()
+    bytes_in_use: int = 0
+
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """What was lost on the way, one sentence for each edge."""
+        return tuple(
+            f"{edge.name}: {_counted(edge)} of {edge.sent} messages"
+            for edge in self.edges
+            if edge.dropped or edge.failed
+        )
+
+    @property
+    def status(self) -> str:
+        """`complete` where nothing was lost so far, else `incomplete` and what was lost."""
+        return f"incomplete: lost {'; '.join(self.losses)}" if self.losses else "complete"
+
+
+def _counted(edge: QueueStats) -> str:
+    words = [f"{count} {what}" for count, what in ((edge.dropped, "dropped"), (edge.failed, "failed")) if count]
+    return " and ".join(words)
+
+
+class StatsReader:
+    """Reads what a deployment's nodes and queues count; any thread.
+
+    Args:
+        deployment: The running processes.
+    """
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._deployment = deployment
+        self._meters = {
+            (i.model, i.index): MeterReader(deployment.group, i.model, i.index) for i in deployment.plan.instances
+        }
+        self._notices = frozenset(deployment.plan.notices.values())
+
+    def edges(self) -> tuple[tuple[QueueStats, ...], int]:
+        """Counters of every queue that carries messages, and the bytes in use."""
+        stats = self._deployment.group.stats()
+        return tuple(queue for queue in stats.queues if queue.name not in self._notices), stats.bytes_in_use
+
+    def nodes(self) -> tuple[NodeStats, ...]:
+        """Counters of every instance; of those that count for themselves, what they say when asked."""
+        return tuple(map(self._node, self._deployment.status()))
+
+    def _node(self, status: InstanceStatus) -> NodeStats:
+        counted = self._meters[status.node, status.instance].read(status.pid, status.state, status.restarts)
+        if counted is not None:
+            return counted
+        return NodeStats(
+            status.node, status.instance, status.pid, status.state, status.restarts, status.calls, 0, status.busy,
+            current=status.current,
+        )
+
+
+def graph_stats(
+    graph: str, counters: Counters, open_ids: Sequence[int], nodes: tuple[NodeStats, ...],
+    edges: tuple[QueueStats, ...], bytes_in_use: int = 0,
+) -> GraphStats:
+    """Put together what caller, nodes and queues say."""
+    oldest = open_ids[0] if open_ids else 0
+    return GraphStats(graph, os.getpid(), replace(counters), len(open_ids), oldest, nodes, edges, bytes_in_use)
+
+
+def own_stacks() -> str:
+    """Python stacks of the threads of this process."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    frames = sys._current_frames().items()
+    return "\n".join(
+        f"Thread {names.get(number, number)}:\n{''.join(traceback.format_stack(frame)).rstrip()}"
+        for number, frame in frames
+    )

@@ -1,0 +1,76 @@
+"""What runs a node whole: it takes messages from the node's queues and sends what it makes of them itself."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dflow_core.model import DeadPart, InstancePlan
+from dflow_core.spi.flow_func import FuncParams
+from dflow_core.spi.transport import MemoryGroup
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLinks:
+    """What joins an instance to the rest of its graph.
+
+    Args:
+        group: The memory group its messages lie in.
+        plan: Names of its queues, and the routes of its outputs.
+        params: What its functions are told.
+        dead_parts: Parts lost with the former process of this instance; what still comes of them is dropped.
+    """
+
+    group: MemoryGroup
+    plan: InstancePlan
+    params: FuncParams
+    dead_parts: Sequence[DeadPart] = ()
+
+
+class NodeWorker(abc.ABC):
+    """Runs one instance of a node on its own, for engines whose data never passes through Python.
+
+    It has the duties of the executor's own loop: parts of a transaction are paired, every transaction ends once on
+    every output, errors and skips that come in pass on, and no wait is without a limit.
+    """
+
+    @abc.abstractmethod
+    def open(self, links: NodeLinks) -> None:
+        """Load and initialise; takes no message yet.
+
+        Raises:
+            DflowError: it cannot; the deployment fails with this text.
+        """
+
+    @abc.abstractmethod
+    def run(self) -> None:
+        """Work until the input queues are closed and empty, or `stop`.
+
+        Raises:
+            NodeError: after a failing call, if the node's `on_error` is `stop`.
+            DflowError: it cannot go on; the process is then ended and started again by policy.
+        """
+
+    @abc.abstractmethod
+    def stop(self) -> None:
+        """Make `run` return soon without draining; any thread may call."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Free everything. Called once `run` has returned, or instead of it. Idempotent."""
+
+    @property
+    @abc.abstractmethod
+    def calls(self) -> int:
+        """Calls finished."""
+
+    @property
+    @abc.abstractmethod
+    def busy(self) -> float:
+        """Seconds spent in calls."""
+
+    @property
+    @abc.abstractmethod
+    def current(self) -> tuple[int, float] | None:
+        """Transaction in work and since when (monotonic seconds), or None."""

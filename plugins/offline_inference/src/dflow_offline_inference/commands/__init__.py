@@ -1,0 +1,1 @@
+"""One command of `dflow` a file."""

@@ -1,0 +1,122 @@
+"""The folder of results: what is finished in it, and how results get there.
+
+A file with the name of a result is always whole, however a run ended. What made the results is noted, so that nobody
+goes on with another model.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dflow_core.cli.command import Refused
+from dflow_core.cli.output import plain
+from dflow_core.model import write_atomically
+from dflow_offline_inference.requests import Result
+
+NOTE = ".dflow-infer.json"
+FAILED = "failed.jsonl"
+ENDINGS = (".npz", ".json")
+_HALF = ".tmp-*"  # what `write_atomically` leaves when its process is killed
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An item without a result, and why."""
+
+    item: str
+    error: str
+    message: str
+
+
+class ResultFolder:
+    """A folder of results.
+
+    Args:
+        path: The folder; it is made.
+        made_by: What makes the results, such as the digest of the model.
+        restart: Whether results of something else may be there, and are replaced.
+
+    Raises:
+        Refused: it cannot be written, or holds results of something else.
+    """
+
+    def __init__(self, path: Path, made_by: Mapping[str, str], restart: bool = False) -> None:
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            for left in path.rglob(_HALF):
+                left.unlink()
+            before = self._note()
+        except OSError as error:
+            raise Refused(f"--output {path}: {error.strerror}") from error
+        other = [key for key in made_by if before is not None and before.get(key) != made_by[key]]
+        if other and not restart:
+            raise Refused(f"--output {path} holds results of another {other[0]}",
+                          "give another folder, or --restart to run all items again")
+        write_atomically(path / NOTE, [json.dumps(dict(made_by), indent=2).encode()])
+
+    def finished(self, name: str) -> bool:
+        """Whether an item has its result."""
+        return any((self.path / (name + ending)).is_file() for ending in ENDINGS)
+
+    def forget(self, name: str) -> None:
+        """Remove the result of an item."""
+        for ending in ENDINGS:
+            (self.path / (name + ending)).unlink(missing_ok=True)
+
+    def keep(self, name: str, value: object) -> None:
+        """Write the result of an item: arrays as `.npz`, anything else as `.json`.
+
+        Raises:
+            OSError: it cannot be written.
+            TypeError: it can be written as neither.
+        """
+        arrays = _as_arrays(value)
+        target = self.path / (name + (ENDINGS[1] if arrays is None else ENDINGS[0]))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if arrays is None:
+            write_atomically(target, [json.dumps(value, ensure_ascii=False, default=_number).encode()])
+            return
+        file = io.BytesIO()
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # the stubs take allow_pickle for one of the arrays
+        write_atomically(target, [file.getbuffer()])
+
+    def list_failed(self, failures: Sequence[Failure]) -> Path | None:
+        """Write the list of failed items, or remove the one of before if there are none."""
+        path = self.path / FAILED
+        if not failures:
+            path.unlink(missing_ok=True)
+            return None
+        lines = [json.dumps(plain(failure), ensure_ascii=False) + "\n" for failure in failures]
+        write_atomically(path, ["".join(lines).encode()])
+        return path
+
+    def _note(self) -> dict[str, object] | None:
+        try:
+            found = json.loads((self.path / NOTE).read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None
+
+
+def _as_arrays(value: object) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]] | None:
+    if isinstance(value, Result):
+        return dict(zip(value.names, value.arrays))
+    if isinstance(value, np.ndarray):
+        return {"result": value}
+    if isinstance(value, Mapping) and value and all(isinstance(one, np.ndarray) for one in value.values()):
+        return {str(name): array for name, array in value.items()}
+    return None
+
+
+def _number(value: object) -> object:
+    """numpy's numbers and arrays inside what `--post` gave."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    raise TypeError(f"--post returned a {type(value).__name__}, which is neither arrays nor JSON")

@@ -1,0 +1,100 @@
+"""Which ready requests of a model are run together, and when. No I/O, no clock, no lock.
+
+Requests that can share a call wait for each other until the batch is full, or until the first of them has waited long
+enough. Among batches that may go, the one whose first request is oldest goes first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+
+from dflow_offline_inference.requests import GroupKey, Request, State
+
+_Ready = tuple[int, float, Request]
+
+
+class Grouping:
+    """The ready requests of one model.
+
+    Args:
+        batch: Rows that share a call.
+        patience: Seconds the first request of a batch waits for others.
+    """
+
+    def __init__(self, batch: int, patience: float) -> None:
+        self.batch = batch
+        self._patience = patience
+        self._groups: dict[GroupKey | None, deque[_Ready]] = {}
+        self._rows: dict[GroupKey | None, int] = {}
+        self._count = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._groups)
+
+    def add(self, request: Request, now: float) -> bool:
+        """Take in a request; whether somebody who waits for work should look."""
+        self._count += 1
+        key = request.group
+        group = self._groups.get(key)
+        if group is None:
+            self._groups[key] = deque([(self._count, now, request)])
+            self._rows[key] = request.rows
+            return True
+        group.append((self._count, now, request))
+        self._rows[key] += request.rows
+        return key is None or self._rows[key] >= self.batch
+
+    def take(self, now: float, *, drain: bool = False) -> Sequence[Request]:
+        """The next batch that may go; empty if none may yet.
+
+        Args:
+            now: Seconds.
+            drain: Whether those that are not full may go at once.
+        """
+        best: tuple[int, GroupKey | None] | None = None
+        for key, group in self._groups.items():
+            number, since, _ = group[0]
+            may_go = drain or key is None or self._rows[key] >= self.batch or now - since >= self._patience
+            if may_go and (best is None or number < best[0]):
+                best = (number, key)
+        return () if best is None else self._taken(best[1])
+
+    def due(self) -> float:
+        """When the next batch may go for having waited, seconds; infinite if nothing waits."""
+        return min((group[0][1] + self._patience for group in self._groups.values()), default=math.inf)
+
+    def remove(self, request: Request) -> None:
+        """Take out a request that ended before it ran."""
+        for entry in self._groups.get(request.group, ()):
+            if entry[2] is request:
+                self._groups[request.group].remove(entry)
+                self._shrink(request.group, request.rows)
+                return
+
+    def clear(self) -> list[Request]:
+        """Take out everything."""
+        left = [entry[2] for group in self._groups.values() for entry in group]
+        self._groups.clear()
+        self._rows.clear()
+        return left
+
+    def _taken(self, key: GroupKey | None) -> list[Request]:
+        group = self._groups[key]
+        taken: list[Request] = []
+        rows = 0
+        while group:
+            request = group[0][2]
+            if taken and (key is None or rows + request.rows > self.batch):
+                break
+            group.popleft()
+            taken.append(request)
+            rows += request.rows
+        self._shrink(key, rows)
+        return [request for request in taken if request.state is State.READY]
+
+    def _shrink(self, key: GroupKey | None, rows: int) -> None:
+        self._rows[key] -= rows
+        if not self._groups[key]:
+            del self._groups[key], self._rows[key]

@@ -1,0 +1,221 @@
+"""The step loop of one worker: takes ready work, submits it, and collects what is complete.
+
+A ModelWorker belongs to the thread of its lane, which loads it, runs it and closes it; nobody else ever touches it.
+While a call computes, the next one is gathered and begun (as many as the worker's `depth`), and the results of the one
+before are copied out. Each call has buffers of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dflow_core.errors import DflowError
+from dflow_core.spi import ModelWorker
+from dflow_core.types import Array
+from dflow_offline_inference.engine.batch import Batch, Buffers, RowsError
+from dflow_offline_inference.engine.shapes import ModelShapes
+from dflow_offline_inference.engine.station import Station
+from dflow_offline_inference.requests import (
+    LOGGER,
+    Event,
+    EventSink,
+    Request,
+    RequestFailedError,
+    State,
+    WorkerLostError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a worker has to say of a request: its outputs, or what went wrong."""
+
+    request: Request
+    arrays: Sequence[Array] = ()
+    error: Exception | None = None
+
+
+class Delivery(Protocol):
+    """Who takes what workers have done."""
+
+    def settle(self, outcomes: Sequence[Outcome]) -> None:
+        """End requests that ran, and free their slots."""
+
+    def lane_ready(self, lane: Lane) -> None:
+        """A lane has loaded its worker, or has failed to."""
+
+    def lane_lost(self, lane: Lane, cause: DflowError) -> None:
+        """A worker has gone and will not come back."""
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A call under way."""
+
+    batch: Batch
+    buffers: Buffers
+    call: object
+
+
+class Lane:
+    """A worker with its thread.
+
+    Args:
+        station: Where its work comes from.
+        index: Number of the instance.
+        load: Gives the worker; called in the lane's thread.
+        delivery: Who takes what it has done.
+        emit: Takes events, if anybody watches.
+
+    Attributes:
+        worker: The worker, once it is loaded and until it is closed.
+        error: Why it could not be loaded, if it could not.
+        depth: Calls that it takes at once.
+    """
+
+    def __init__(
+        self, station: Station, index: int, load: Callable[[], ModelWorker], delivery: Delivery,
+        emit: EventSink | None = None,
+    ) -> None:
+        self.station = station
+        self.index = index
+        self.worker: ModelWorker | None = None
+        self.error: BaseException | None = None
+        self.depth = 1
+        self._load = load
+        self._delivery = delivery
+        self._emit = emit
+        self._flights: deque[_Flight] = deque()
+        self._again: deque[Batch] = deque()
+        self._buffers: list[Buffers] = []
+        self.thread = threading.Thread(target=self._run, name=f"dflow-{station.name}#{index}", daemon=True)
+
+    def _run(self) -> None:
+        try:
+            self.worker = self._load()
+        except BaseException as cause:  # also SystemExit of a library; whoever started the lane is told
+            self.error = cause
+            self._delivery.lane_ready(self)
+            return
+        self.depth = self.worker.depth
+        self._buffers = [Buffers() for _ in range(self.depth)]
+        self._delivery.lane_ready(self)
+        try:
+            if self.error is None:
+                self._serve(self.worker)
+        finally:
+            worker, self.worker = self.worker, None
+            self._close(worker)
+
+    def _serve(self, worker: ModelWorker) -> None:
+        assert self.station.shapes is not None
+        while self._step(worker, self.station.shapes):
+            failure = worker.failure()
+            if failure is not None:
+                self._give_up(failure)
+                return
+
+    def _step(self, worker: ModelWorker, shapes: ModelShapes) -> bool:
+        """Submit a batch, or collect one; False when there is nothing left and never will be."""
+        batch = self._next()
+        if batch is None and not self._flights:
+            return False
+        if batch is not None:
+            self._start(worker, shapes, batch)
+        if self._flights and (batch is None or len(self._flights) >= worker.depth):
+            self._finish(worker, shapes)
+        return True
+
+    def _next(self) -> Batch | None:
+        """The next batch, its requests running; None if there is none now."""
+        while self._again:
+            batch = self._again.popleft()
+            if not batch.requests[0].ended:
+                return batch
+            self._delivery.settle([Outcome(batch.requests[0])])
+        while taken := self.station.take(block=not self._flights):
+            now = time.monotonic()
+            pairs = [(request, request.inputs) for request in taken]
+            running = [pair for pair in pairs if pair[0].advance(State.RUNNING, now)]
+            if running:
+                self._tell([request for request, _ in running], "ExecutionEngine", "choose")
+                return Batch.of(running)
+        return None
+
+    def _start(self, worker: ModelWorker, shapes: ModelShapes, batch: Batch) -> None:
+        buffers = next(buffers for buffers in self._buffers if buffers.claim())
+        try:
+            arrays = batch.gather(shapes, buffers, self.station.batch)
+            self._tell(batch.requests, "ModelWorker", "submit")
+            call = worker.begin(arrays, np.empty if len(batch.requests) == 1 else buffers.alloc)
+        except BaseException as cause:
+            buffers.release()
+            self._failed(worker, batch, cause)
+        else:
+            self._flights.append(_Flight(batch, buffers, call))
+
+    def _finish(self, worker: ModelWorker, shapes: ModelShapes) -> None:
+        flight = self._flights.popleft()
+        batch = flight.batch
+        try:
+            results = worker.finish(flight.call)
+            self._tell(batch.requests, "ModelWorker", "complete")
+            scattered = batch.scatter(shapes, results)
+            self._tell(batch.requests, "ExecutionEngine", "copy out")
+        except BaseException as cause:
+            self._failed(worker, batch, cause)
+        else:
+            self._delivery.settle([Outcome(request, arrays) for request, arrays in zip(batch.requests, scattered)])
+        finally:
+            flight.buffers.release()
+
+    def _failed(self, worker: ModelWorker, batch: Batch, cause: BaseException) -> None:
+        """A call failed: its requests get a call each, so that a bad one fails alone."""
+        if len(batch.requests) > 1 and worker.failure() is None:
+            LOGGER.info(
+                "model %r#%d: a batch failed, its requests are run one by one (%s): %s", self.station.name, self.index,
+                ", ".join(f"request {request.id}" for request in batch.requests), cause,
+            )
+            if isinstance(cause, RowsError):
+                self.station.one_by_one()
+            self._again.extend(batch.singles())
+            return
+        lost = worker.failure() is not None
+        self._delivery.settle([Outcome(r, error=self._error(r, cause, lost)) for r in batch.requests])
+
+    def _error(self, request: Request, cause: BaseException, lost: bool) -> Exception:
+        message = cause.message if isinstance(cause, DflowError) else f"{type(cause).__name__}: {cause}"
+        hint = cause.hint if isinstance(cause, DflowError) else None
+        kind = WorkerLostError if lost or isinstance(cause, WorkerLostError) else RequestFailedError
+        error = kind(message, request_id=request.id, model=self.station.name, instance=self.index, hint=hint)
+        error.__cause__ = cause
+        return error
+
+    def _give_up(self, failure: DflowError) -> None:
+        """The worker can run nothing any more."""
+        left = [r for batch in [*(f.batch for f in self._flights), *self._again] for r in batch.requests]
+        self._again.clear()
+        self._delivery.settle([Outcome(r, error=self._error(r, failure, lost=True)) for r in left])
+        self._delivery.lane_lost(self, failure)
+
+    def _close(self, worker: ModelWorker) -> None:
+        try:
+            worker.close()
+        except Exception as cause:
+            LOGGER.warning("model %r#%d could not be closed: %s", self.station.name, self.index, cause)
+        for flight in self._flights:  # only now is nothing in flight
+            flight.buffers.release()
+        self._flights.clear()
+
+    def _tell(self, requests: Sequence[Request], layer: str, step: str) -> None:
+        if self._emit is not None:
+            for request in requests:
+                self._emit(Event(request.id, layer, step))
+

@@ -1,0 +1,267 @@
+"""OfflineInference: from arrays to requests, from requests to results. It runs nothing itself."""
+
+from __future__ import annotations
+
+import atexit
+import difflib
+import functools
+import itertools
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Literal
+
+from dflow_core.errors import PoolExhaustedError, UsageError
+from dflow_core.graph import ProcessPoint
+from dflow_core.session import DFlowSession
+from dflow_core.types import TensorSpec
+from dflow_offline_inference.config import ModelConfig, ModelSource, Settings
+from dflow_offline_inference.offline.handle import Handle
+from dflow_offline_inference.offline.machinery import Machinery
+from dflow_offline_inference.offline.stream import stream
+from dflow_offline_inference.requests import Event, EventSink, NotStartedError, Request, Result
+from dflow_offline_inference.scheduler import rank_of
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Where everything stands.
+
+    Args:
+        open: Requests that have not ended.
+        waiting: Those of them that wait for a slot, for memory or for others.
+        slots: For each model, slots in use and slots there are.
+        memory: For each device with a limit, bytes in use by requests and bytes there are for them.
+    """
+
+    open: int
+    waiting: int
+    slots: Mapping[str, tuple[int, int]]
+    memory: Mapping[str, tuple[int, int]]
+
+
+class OfflineInference:
+    """Runs models over many inputs.
+
+    Use it as a context manager: entering loads the models, leaving waits for what is under way and takes all apart.
+
+    Args:
+        models: Models by name: a file, a process point, or a `ModelConfig`.
+        workers: `thread` runs workers in threads of this process, `process` each in an executor process.
+        max_waiting: Requests that may wait at once; more are blocked or refused.
+        ageing: Seconds of waiting that are worth one level of priority.
+        scan_interval: Longest time, in seconds, until something that was overlooked is seen.
+        memory: Bytes that models and requests may take, by device.
+        session: What compiles models and starts processes; one of its own if not given.
+        on_event: Called with every handshake of every request, in the thread that does it; for tests and tracing.
+
+    Raises:
+        OptionError: a value that it cannot have.
+    """
+
+    def __init__(
+        self, models: Mapping[str, ModelConfig | ModelSource], *, workers: Literal["thread", "process"] = "thread",
+        max_waiting: int = 10_000, ageing: float = 10.0, scan_interval: float = 0.5,
+        memory: Mapping[str, int] | None = None, session: DFlowSession | None = None,
+        on_event: EventSink | None = None,
+    ) -> None:
+        if not models:
+            raise UsageError("no model was given", hint="give at least one: OfflineInference({'net': 'net.onnx'})")
+        self._configs = {name: _config(model) for name, model in models.items()}
+        self._settings = Settings(workers, max_waiting, ageing, scan_interval, dict(memory or {}))
+        self._session = session
+        self._emit = on_event
+        self._ids = itertools.count(1)
+        self._machinery: Machinery | None = None
+        self._forgotten: weakref.finalize[..., OfflineInference] | None = None
+        self._starting = threading.Lock()
+
+    def __enter__(self) -> OfflineInference:
+        self.init()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(cancel=error is not None)
+
+    def init(self) -> None:
+        """Compile and load every model, and start its workers.
+
+        Raises:
+            UsageError: it was done before.
+            DflowError: what is wrong with a model; nothing is left then.
+        """
+        with self._starting:
+            if self._machinery is not None:
+                raise UsageError("init was called before", hint="make another OfflineInference")
+            machinery = Machinery(self._configs, self._settings, self._session, self._emit)
+            self._machinery = machinery
+        at_exit = functools.partial(_close_at_exit, weakref.ref(self))
+        atexit.register(at_exit)
+        self._forgotten = weakref.finalize(self, _forget, machinery, at_exit)
+        self._forgotten.atexit = False
+
+    def infer(
+        self, model: str, inputs: object, *, priority: float = 0, after: Iterable[Handle | int] = (),
+        chain: object = None, deadline: float | None = None, callback: Callable[[Handle], object] | None = None,
+        context: object = None, timeout: float | None = None,
+    ) -> Handle:
+        """Ask a model for one result.
+
+        Args:
+            model: Name of the model.
+            inputs: Arrays by input name, or in order, or the only one, as the model takes them (its first dimension
+                included). They are not copied here: leave them as they are until the request has ended.
+            priority: Higher goes first; waiting raises it by one for every `ageing` seconds.
+            after: Requests (or their ids) that must be done before; if one ends otherwise, so does this.
+            chain: Requests with an equal `chain` run one after the other, in this order.
+            deadline: Seconds from now after which the request ends with an error.
+            callback: Called with the handle when the request has ended, in the thread that ends it.
+            context: Anything; comes back with the handle and the result.
+            timeout: Seconds to wait for room among the waiting; 0 refuses at once, None waits.
+
+        Raises:
+            UsageError: an unknown model, a request to depend on that does not exist, a deadline in the past.
+            TensorError: inputs that do not fit the model.
+            PoolExhaustedError: more memory is needed than there is.
+            QueueFullError: no room within the limit.
+            NotStartedError, ClosedError: called before `init` or after `close`.
+        """
+        machinery = self._running()
+        number = machinery.numbers.get(model)
+        if number is None:
+            raise UsageError(f"no model is called {model!r}", hint=_near(model, list(machinery.numbers)))
+        shapes = machinery.shapes(number)
+        arrays = shapes.arrays(inputs)
+        fit = shapes.fit(arrays)
+        if fit.bytes > machinery.largest[number]:
+            raise PoolExhaustedError(
+                f"a request for model {model!r} needs {fit.bytes} bytes, and its device has "
+                f"{machinery.largest[number]} for requests", hint="smaller inputs, or a larger limit (memory=)",
+            )
+        if deadline is not None and not deadline > 0:
+            raise UsageError(f"deadline={deadline}: it is in the past", hint="give seconds from now")
+        desk = machinery.desk
+        others, failed = desk.find([o if isinstance(o, int) else o.id for o in after]) if after else ([], None)
+        now = time.monotonic()
+        request = Request(
+            next(self._ids), now, number, arrays, rows=fit.rows, group=fit.group, memory=fit.bytes,
+            rank=rank_of(priority, now, self._settings.ageing), context=context, chain=chain,
+        )
+        desk.newest = request.id
+        handle = Handle(request, desk)
+        if self._emit is not None:
+            self._emit(Event(request.id, "OfflineInference", "translate"))
+        if callback is not None:
+            handle.add_done_callback(callback)
+        if failed is not None:
+            desk.refuse(request, failed)
+            return handle
+        desk.admit(request, others, 0.0 if machinery.engine.is_lane(threading.get_ident()) else timeout)
+        if deadline is not None:
+            machinery.ticker.watch(now + deadline, request.id)
+        return handle
+
+    def map(
+        self, model: str, items: Iterable[object], *, ordered: bool = True, window: int | None = None,
+        errors: Literal["raise", "return"] = "raise", priority: float = 0,
+    ) -> Iterator[Result | Exception]:
+        """Stream items through a model, with a bounded number under way.
+
+        Args:
+            model: Name of the model.
+            items: What `infer` takes as inputs, one for each request.
+            ordered: Whether results come in the order of the items; else as they are ready.
+            window: Requests under way or waiting to be yielded.
+            errors: `raise` raises what ended a request at its turn; `return` yields the exception instead.
+            priority: As for `infer`.
+
+        Yields:
+            Results, or exceptions.
+        """
+        machinery = self._running()
+        if errors not in ("raise", "return"):
+            raise UsageError(f"errors={errors!r}: use 'raise' or 'return'")
+        if window is not None and window < 1:
+            raise UsageError(f"window={window}: expected at least 1")
+        number = machinery.numbers.get(model)
+        default = 2 * machinery.slots[number] if number is not None else 1
+        submit = functools.partial(self.infer, model, priority=priority)
+        return stream(submit, items, window or default, ordered, errors == "return")
+
+    def specs(self, model: str) -> tuple[Sequence[TensorSpec], Sequence[TensorSpec]]:
+        """What a model takes and what it gives."""
+        machinery = self._running()
+        if model not in machinery.numbers:
+            raise UsageError(f"no model is called {model!r}", hint=_near(model, list(machinery.numbers)))
+        shapes = machinery.shapes(machinery.numbers[model])
+        return shapes.inputs, shapes.outputs
+
+    def overview(self) -> Overview:
+        """Where everything stands."""
+        machinery = self._running()
+        return Overview(
+            machinery.desk.open, machinery.scheduler.waiting,
+            {name: (machinery.scheduler.used(n), machinery.slots[n]) for name, n in machinery.numbers.items()},
+            {device: (machinery.scheduler.memory_used(device), limit) for device, limit in machinery.memory.items()},
+        )
+
+    def close(self, *, cancel: bool = False, timeout: float | None = None) -> None:
+        """Wait for everything under way, then take all apart: intake, scheduler, workers, processes. Idempotent.
+
+        Args:
+            cancel: Whether to cancel what does not run yet.
+            timeout: Seconds to wait for requests; those left are cancelled. None waits as long as it takes.
+
+        Raises:
+            DeployError: a worker is stuck in a call.
+        """
+        machinery = self._machinery
+        if machinery is None:
+            return
+        try:
+            machinery.shutdown(cancel=cancel, timeout=timeout)
+        finally:
+            if self._forgotten is not None and machinery.closed:
+                found = self._forgotten.detach()
+                if found is not None:
+                    atexit.unregister(found[2][1])
+
+    def _running(self) -> Machinery:
+        machinery = self._machinery
+        if machinery is None:
+            raise NotStartedError("init has not been called", hint="use it as `with OfflineInference(...) as offline:`")
+        machinery.check()
+        return machinery
+
+
+def _config(model: ModelConfig | ModelSource) -> ModelConfig:
+    if isinstance(model, ModelConfig):
+        return model
+    if isinstance(model, (str, os.PathLike, ProcessPoint)):
+        return ModelConfig(model)
+    raise UsageError(f"a model is a file, a process point or a ModelConfig, not a {type(model).__name__}")
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, 1)
+    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+
+
+def _forget(machinery: Machinery, at_exit: Callable[[], None]) -> None:
+    """Called by the collector, in any thread, which may hold any lock: so it only leaves word."""
+    atexit.unregister(at_exit)
+    if os.getpid() == machinery.pid:
+        machinery.ticker.mailbox.put("abandoned")
+
+
+def _close_at_exit(reference: weakref.ref[OfflineInference]) -> None:
+    offline = reference()
+    if offline is not None:
+        offline.close(cancel=True)
+

@@ -1,0 +1,121 @@
+"""Streaming items through a model with a bounded number of requests under way."""
+
+from __future__ import annotations
+
+import queue
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+from dflow_core.errors import PoolExhaustedError, TensorError
+from dflow_offline_inference.offline.handle import Handle
+from dflow_offline_inference.requests import Result
+
+_SLICE = 1.0
+
+_Entry: TypeAlias = "Handle | Exception"
+
+
+def stream(
+    submit: Callable[[object], Handle], items: Iterable[object], window: int, ordered: bool, keep_errors: bool
+) -> Iterator[Result | Exception]:
+    """Submit items as results are taken, and yield what became of them.
+
+    Args:
+        submit: Asks for the result of an item.
+        items: They.
+        window: How many may be under way or wait to be yielded.
+        ordered: Whether to yield in the order of the items; else as they end.
+        keep_errors: Whether to yield exceptions instead of raising them.
+    """
+    line: _Line = _InOrder() if ordered else _AsTheyEnd()
+    source = iter(items)
+    exhausted = False
+    try:
+        while True:
+            while not exhausted and line.count < window:
+                try:
+                    item = next(source)
+                except StopIteration:
+                    exhausted = True
+                    break
+                line.add(_submitted(submit, item))
+            if not line.count:
+                return
+            outcome = _outcome(line.next())
+            if isinstance(outcome, Exception) and not keep_errors:
+                raise outcome
+            yield outcome
+    finally:
+        line.cancel()
+
+
+def _submitted(submit: Callable[[object], Handle], item: object) -> _Entry:
+    """The handle of an item, or why it cannot be run."""
+    try:
+        return submit(item)
+    except (TensorError, PoolExhaustedError) as error:
+        return error
+
+
+def _outcome(entry: _Entry) -> Result | Exception:
+    if isinstance(entry, Exception):
+        return entry
+    return entry.outcome()
+
+
+class _InOrder:
+    """Entries in the order they came."""
+
+    def __init__(self) -> None:
+        self._entries: deque[_Entry] = deque()
+
+    @property
+    def count(self) -> int:
+        return len(self._entries)
+
+    def add(self, entry: _Entry) -> None:
+        self._entries.append(entry)
+
+    def next(self) -> _Entry:
+        return self._entries.popleft()
+
+    def cancel(self) -> None:
+        for entry in self._entries:
+            if isinstance(entry, Handle):
+                entry.cancel()
+
+
+class _AsTheyEnd:
+    """Entries in the order they end."""
+
+    def __init__(self) -> None:
+        self._ended: queue.SimpleQueue[_Entry] = queue.SimpleQueue()
+        self._open: dict[int, Handle] = {}
+        self.count = 0
+
+    def add(self, entry: _Entry) -> None:
+        self.count += 1
+        if isinstance(entry, Handle):
+            self._open[entry.id] = entry
+            entry.add_done_callback(self._ended.put)
+        else:
+            self._ended.put(entry)
+
+    def next(self) -> _Entry:
+        while True:
+            try:
+                entry = self._ended.get(timeout=_SLICE)
+            except queue.Empty:
+                continue
+            self.count -= 1
+            if isinstance(entry, Handle):
+                del self._open[entry.id]
+            return entry
+
+    def cancel(self) -> None:
+        for handle in self._open.values():
+            handle.cancel()
+
+
+_Line: TypeAlias = "_InOrder | _AsTheyEnd"

@@ -1,0 +1,101 @@
+#include "call.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <ctime>
+#include <mutex>
+
+#include "acl/acl_error_codes.h"
+#include "faults.h"
+
+namespace emu {
+namespace {
+
+thread_local Site current;
+thread_local std::string pending;
+thread_local std::string returned;
+thread_local int last = 0;
+bool shared_messages = false;
+std::mutex shared_mutex;
+std::string shared_pending;
+
+long thread_id() {
+    static thread_local const long id = syscall(SYS_gettid);
+    return id;
+}
+
+bool is_runtime(int code) {
+    const int layer = code / 1000 % 100;
+    return layer == 7;
+}
+
+}  // namespace
+
+Call::Call(const char *function, void *caller) : before_(current) {
+    current = Site{function, caller, thread_id()};
+}
+
+Call::~Call() { current = before_; }
+
+Site Call::site() {
+    if (current.thread == 0) current.thread = thread_id();
+    return current;
+}
+
+int Call::fault() const { return faults::armed() ? faults::at_call(current.function) : 0; }
+
+int fail(int code, const char *id, const std::string &text, const std::string &cause) {
+    char stamp[40];
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    tm parts{};
+    localtime_r(&now.tv_sec, &parts);
+    strftime(stamp, sizeof stamp, "%Y-%m-%d-%H:%M:%S", &parts);
+    std::string message = "[PID: " + std::to_string(getpid()) + "] " + stamp + " Invalid_Argument(" + id + "): " + text +
+                          "\n";
+    if (!cause.empty()) message += "        Possible Cause: " + cause + "\n";
+    message += "        TraceBack (most recent call last):\n        " + std::string(Call::site().function) + " gave " +
+               std::to_string(code) + " " + code_name(code) + "\n";
+    if (shared_messages) {
+        const std::lock_guard<std::mutex> lock(shared_mutex);
+        shared_pending += message;
+    } else {
+        pending += message;
+    }
+    if (is_runtime(code)) last = code;
+    return code;
+}
+
+int null_argument(const char *name) {
+    return fail(ACL_ERROR_INVALID_PARAM, "EH0002", std::string(name) + " of " + Call::site().function + " is NULL");
+}
+
+const char *take_message() {
+    if (shared_messages) {
+        const std::lock_guard<std::mutex> lock(shared_mutex);
+        returned = shared_pending;
+        shared_pending.clear();
+    } else {
+        returned = pending;
+        pending.clear();
+    }
+    return returned.empty() ? nullptr : returned.c_str();
+}
+
+void set_process_messages(bool shared) { shared_messages = shared; }
+
+int last_error(bool reset) {
+    const int code = last;
+    if (reset) last = 0;
+    return code;
+}
+
+std::string hex(const void *pointer) {
+    char text[24];
+    snprintf(text, sizeof text, "%p", pointer);
+    return text;
+}
+
+}  // namespace emu

@@ -1,0 +1,8 @@
+// Whether the library is initialised.
+#pragma once
+
+namespace emu {
+
+bool is_initialised();
+
+}  // namespace emu

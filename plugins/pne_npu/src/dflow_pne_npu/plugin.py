@@ -1,0 +1,38 @@
+"""What the plugin registers: the engine `NPU`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dflow_core.graph import Framework, GraphProcessPoint, ProcessPoint
+from dflow_core.spi import Engine, EngineEntry, WorkerLoader, hookimpl
+
+DFLOW_SPI_VERSION = 1
+
+_FRAMEWORKS = (Framework.ONNX, Framework.TENSORFLOW, Framework.MINDSPORE)
+_BEHIND_CPU = -10
+"""Models run on a CPU unless a node asks for the NPU: a graph that ran must not change its place with a plugin."""
+
+
+@hookimpl
+def dflow_register_engines() -> Sequence[EngineEntry]:
+    """The NPU engine; its modules are imported when it is used."""
+    return [EngineEntry(id="NPU", accepts=accepts, engine=_engine, worker=_worker, version="1", priority=_BEHIND_CPU,
+                        shares_process=True)]
+
+
+def accepts(point: ProcessPoint) -> bool:
+    """Whether the engine compiles a point: model files of ONNX, TensorFlow and MindSpore, and OM files."""
+    return isinstance(point, GraphProcessPoint) and point.framework in _FRAMEWORKS
+
+
+def _engine() -> Engine:
+    from dflow_pne_npu.engine import NpuEngine
+
+    return NpuEngine()
+
+
+def _worker() -> WorkerLoader:
+    from dflow_pne_npu.worker import NpuLoader
+
+    return NpuLoader()

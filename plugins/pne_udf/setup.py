@@ -1,0 +1,58 @@
+"""What pyproject.toml cannot say: how libflow_func.so is built.
+
+It is no Python module. It goes where the CMakeLists of user functions look for it, below `sdk/devlib`. Where there is no
+C++ compiler the package installs without it, and only C++ functions are missed.
+"""
+
+import importlib.util
+import platform
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+# setuptools wants paths relative to the folder of this file, which is where it runs it.
+CPP = Path("src/cpp")
+SDK = Path("src/dflow_pne_udf/sdk")
+NAME = f"dflow_pne_udf.sdk.devlib.linux.{platform.machine()}.libflow_func"
+
+
+def core_include() -> str:
+    """The folder of dflow/transport.h: beside us in the repository, or in the installed core."""
+    near = Path("../../dflow_core/include")
+    if near.is_dir():
+        return str(near)
+    spec = importlib.util.find_spec("dflow_core")
+    if spec is None or spec.origin is None:
+        return str(near)
+    return str(Path(spec.origin).parent / "include")
+
+
+class BuildLibrary(build_ext):
+    """Names the library as linkers want it, without the suffix of Python modules."""
+
+    def get_ext_filename(self, ext_name: str) -> str:
+        return str(Path(*ext_name.split("."))) + ".so"
+
+    def copy_extensions_to_source(self) -> None:
+        (SDK / "devlib/linux" / platform.machine()).mkdir(parents=True, exist_ok=True)
+        super().copy_extensions_to_source()
+
+
+setup(
+    cmdclass={"build_ext": BuildLibrary},
+    ext_modules=[
+        Extension(
+            NAME,
+            sources=sorted(map(str, CPP.glob("*.cc"))),
+            depends=sorted(map(str, [*CPP.glob("*.h"), *SDK.glob("include/*/*.h")])),
+            include_dirs=[str(CPP), str(SDK / "include"), core_include()],
+            extra_compile_args=[
+                "-std=c++17", "-O2", "-g1", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-pthread",
+            ],
+            extra_link_args=["-pthread", "-ldl", "-Wl,-soname,libflow_func.so", "-Wl,--no-undefined"],
+            language="c++",
+            optional=True,
+        )
+    ],
+)

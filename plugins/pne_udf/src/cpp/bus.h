@@ -1,0 +1,97 @@
+// A memory group as this library uses it: blocks and queues through the table of dflow/transport.h.
+#ifndef DFLOW_UDF_BUS_H
+#define DFLOW_UDF_BUS_H
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "dflow/transport.h"
+
+namespace dflow {
+constexpr int kOk = DFLOW_OK;
+constexpr int64_t kMillisecond = 1000000;
+constexpr int64_t kSecond = 1000 * kMillisecond;
+
+// Longest sleep before a thread looks whether it should end.
+constexpr int64_t kSlice = 100 * kMillisecond;
+
+// CLOCK_MONOTONIC in nanoseconds.
+int64_t Now();
+
+// One reference to a block; `data` is where its head begins. No memory: copies are the same reference.
+struct Block {
+    int64_t key = -1;
+    uint8_t *data = nullptr;
+    uint64_t size = 0;
+};
+
+// The table, with waits that end when the instance is to stop. Any thread may use it.
+class Bus {
+public:
+    explicit Bus(const dflow_transport *table) : table_(table) {}
+
+    // A block of at least `size` bytes whose head is zero. Waits up to `wait_ns` in slices.
+    int Alloc(uint64_t size, int64_t wait_ns, Block *out);
+
+    int Retain(const Block &block)
+    {
+        return table_->retain(table_->context, block.key);
+    }
+
+    void Release(const Block &block)
+    {
+        (void)table_->release(table_->context, block.key);
+    }
+
+    // Takes the reference if it succeeds.
+    int Put(uint32_t queue, const Block &block, int64_t wait_ns)
+    {
+        return table_->enqueue(table_->context, queue, block.key, wait_ns);
+    }
+
+    int Get(uint32_t queue, int64_t wait_ns, Block *out);
+
+    // Messages in a queue; 0 if that cannot be told.
+    uint32_t Level(uint32_t queue);
+
+    // Messages a queue can hold; 0 if that cannot be told.
+    uint32_t Depth(uint32_t queue);
+
+    // Sleep until one of these queues can be read or written, at most that long.
+    void Wait(const uint32_t *readable, uint32_t n_readable, const uint32_t *writable, uint32_t n_writable,
+              int64_t wait_ns)
+    {
+        (void)table_->wait(table_->context, readable, n_readable, writable, n_writable, wait_ns);
+    }
+
+    // Let go of messages that this member's calls on a queue have displaced.
+    void ReleaseDropped(uint32_t queue);
+
+    // Words for a code.
+    std::string Explain(int code, uint64_t size) const;
+
+    // Waits end soon from here on.
+    void Stop()
+    {
+        stopping_.store(true, std::memory_order_relaxed);
+    }
+
+    bool is_stopping() const
+    {
+        return stopping_.load(std::memory_order_relaxed);
+    }
+
+    // How long a function may wait for memory.
+    int64_t alloc_limit() const
+    {
+        return 30 * kSecond;
+    }
+
+private:
+    const dflow_transport *table_;
+    std::atomic<bool> stopping_{false};
+};
+}  // namespace dflow
+
+#endif  // DFLOW_UDF_BUS_H

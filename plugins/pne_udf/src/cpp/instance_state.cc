@@ -1,0 +1,64 @@
+// What others may ask an instance while it works.
+#include <algorithm>
+
+#include "instance.h"
+
+namespace dflow {
+bool Instance::Stats(int32_t func, dflow_udf_stats *out)
+{
+    if (func >= static_cast<int32_t>(processors_.size())) {
+        return false;
+    }
+    *out = dflow_udf_stats();
+    for (size_t i = 0; i < processors_.size(); i++) {
+        if (func >= 0 && static_cast<size_t>(func) != i) {
+            continue;
+        }
+        const Counters &counters = processors_[i]->counters();
+        out->calls += counters.calls.load();
+        out->failed += counters.failed.load();
+        out->busy_ns += counters.busy_ns.load();
+        out->pending += counters.pending.load();
+        const int64_t since = counters.current_since.load();
+        if (since != 0 && (out->current_since == 0 || since < out->current_since)) {
+            out->current_since = since;
+            out->current_trans = counters.current_trans.load();
+        }
+        out->state = counters.state.load();
+    }
+    if (func < 0) {
+        out->state = static_cast<uint32_t>(state());
+    }
+    out->sent = outputs_->sent();
+    out->blocked_ns = outputs_->blocked_ns();
+    return true;
+}
+
+bool Instance::TakeRaised(ExceptionNote *note)
+{
+    return std::any_of(processors_.begin(), processors_.end(),
+                       [note](const auto &processor) { return processor->TakeRaised(note); });
+}
+
+void Instance::Notify(const std::string &scope, const ExceptionNote &note)
+{
+    if (!scope.empty() && scope != node_.scope) {
+        for (const auto &entry : node_.invoked) { // raised inside of a model that is being run
+            if (scope.find("/" + entry.first) != std::string::npos) {
+                entry.second->Cancel(note.trans_id);
+            }
+        }
+    }
+    if (scope == node_.scope) {
+        for (const auto &processor : processors_) {
+            processor->Notify(note);
+        }
+    }
+}
+
+Failure Instance::failure()
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    return failure_;
+}
+}  // namespace dflow

@@ -1,0 +1,51 @@
+// What a function still owes: transactions it took and for which an output has neither data nor an ending yet.
+//
+// Functions that take messages themselves, or answer from threads of their own, send when no call for that transaction
+// is going on. The ledger then knows the token and the label to send under, and what to end at the close.
+#ifndef DFLOW_UDF_LEDGER_H
+#define DFLOW_UDF_LEDGER_H
+
+#include <deque>
+#include <map>
+
+#include "aligner.h"
+
+namespace dflow {
+struct Debt {
+    Head head;
+    Bytes members;
+    std::vector<std::weak_ptr<Message>> kept; // messages to answer with or from; gone when the function let go of them
+};
+
+class Ledger {
+public:
+    // Note a debt; a second one for the same part (another input of a join) is the same.
+    void Owe(const Head &head, View members, std::vector<std::weak_ptr<Message>> kept);
+
+    // The oldest debt for a transaction; false if there is none.
+    bool Take(uint64_t trans_id, Debt *debt);
+
+    // Debts of a transaction are forgotten: it has failed.
+    void Forget(uint64_t trans_id);
+
+    // The oldest debt beyond the limit, or of all; false if there is none.
+    bool TakeOldest(bool all, Debt *debt);
+
+    // A debt whose messages the function has let go of; false if there is none.
+    bool TakeReleased(Debt *debt);
+
+    bool is_empty() const
+    {
+        return debts_.empty();
+    }
+
+private:
+    static constexpr size_t kLimit = 65536;
+
+    std::map<PartKey, Debt> debts_;
+    std::deque<PartKey> order_; // may name some that are gone
+    Recent<PartKey> known_;
+};
+}  // namespace dflow
+
+#endif  // DFLOW_UDF_LEDGER_H

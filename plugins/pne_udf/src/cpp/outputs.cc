@@ -1,0 +1,131 @@
+#include "outputs.h"
+
+#include <utility>
+
+namespace dflow {
+namespace {
+// What one call may have waiting for room before it has to wait itself.
+constexpr size_t kMostKept = 256;
+}  // namespace
+
+Outputs::Outputs(Bus *bus, std::vector<std::vector<Route>> routes) : bus_(bus)
+{
+    for (std::vector<Route> &each : routes) {
+        ports_.push_back(std::make_unique<Port>());
+        ports_.back()->routes = std::move(each);
+    }
+}
+
+Outputs::~Outputs()
+{
+    Drop();
+}
+
+int Outputs::Send(size_t output, Message *msg, const Head &head, View aux, bool is_last)
+{
+    Port &port = *ports_[output];
+    if (port.routes.empty()) {
+        return kOk;
+    }
+    Block block;
+    int code = msg->Seal(head, aux, is_last, bus_->alloc_limit(), &block);
+    if (code != kOk) {
+        return code;
+    }
+    const std::lock_guard<std::mutex> guard(port.lock);
+    for (size_t i = 0; i + 1 < port.routes.size() && code == kOk; i++) {
+        code = bus_->Retain(block);
+        if (code == kOk) {
+            code = Put(&port, port.routes[i].Pick(head), block);
+        }
+    }
+    if (code != kOk) {
+        bus_->Release(block);
+        return code;
+    }
+    code = Put(&port, port.routes.back().Pick(head), block);
+    return code == kOk ? WaitForRoom(&port) : code;
+}
+
+// Takes the reference in any case.
+int Outputs::Put(Port *port, uint32_t queue, const Block &block)
+{
+    int code = FlushLocked(port);
+    if (code == kOk) {
+        code = bus_->Put(queue, block, 0);
+    }
+    if (code == DFLOW_E_TIMEOUT) {
+        port->kept.push_back(Kept{queue, block});
+        return kOk;
+    }
+    if (code != kOk) {
+        bus_->Release(block);
+        return code;
+    }
+    sent_.fetch_add(1, std::memory_order_relaxed);
+    return kOk;
+}
+
+int Outputs::Flush(size_t output)
+{
+    Port &port = *ports_[output];
+    const std::lock_guard<std::mutex> guard(port.lock);
+    return FlushLocked(&port);
+}
+
+int Outputs::FlushLocked(Port *port)
+{
+    while (!port->kept.empty()) {
+        const Kept &first = port->kept.front();
+        const int code = bus_->Put(first.queue, first.block, 0);
+        if (code == DFLOW_E_TIMEOUT) {
+            return code;
+        }
+        const Block block = first.block;
+        port->kept.pop_front();
+        if (code != kOk) {
+            bus_->Release(block);
+            return code;
+        }
+        sent_.fetch_add(1, std::memory_order_relaxed);
+    }
+    return kOk;
+}
+
+int Outputs::WaitForRoom(Port *port)
+{
+    if (port->kept.size() <= kMostKept) {
+        return kOk;
+    }
+    const int64_t began = Now();
+    int code = DFLOW_E_TIMEOUT;
+    while (code == DFLOW_E_TIMEOUT && port->kept.size() > kMostKept && !bus_->is_stopping()) {
+        bus_->Wait(nullptr, 0, &port->kept.front().queue, 1, kSlice);
+        code = FlushLocked(port);
+    }
+    blocked_ns_.fetch_add(static_cast<uint64_t>(Now() - began), std::memory_order_relaxed);
+    return code == DFLOW_E_TIMEOUT ? kOk : code;
+}
+
+bool Outputs::WaitsFor(size_t output, uint32_t *queue)
+{
+    Port &port = *ports_[output];
+    const std::lock_guard<std::mutex> guard(port.lock);
+    if (port.kept.empty()) {
+        return false;
+    }
+    *queue = port.kept.front().queue;
+    return true;
+}
+
+void Outputs::Drop()
+{
+    for (const auto &port : ports_) {
+        const std::lock_guard<std::mutex> guard(port->lock);
+        for (const Kept &kept : port->kept) {
+            bus_->Release(kept.block);
+        }
+        port->kept.clear();
+    }
+}
+}  // namespace dflow

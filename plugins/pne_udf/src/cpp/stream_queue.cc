@@ -1,0 +1,80 @@
+#include "stream_queue.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace dflow {
+namespace {
+// A negative time other than -1 stands for one of upstream's slices.
+constexpr int64_t kOddTimeout = kSecond;
+}  // namespace
+
+int32_t StreamQueue::Dequeue(std::shared_ptr<FlowFunc::FlowMsg> &flowMsg, int32_t timeout)
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    const int64_t limit = timeout >= 0 ? timeout * kMillisecond : kOddTimeout;
+    const int64_t until = timeout == -1 ? INT64_MAX : Now() + limit;
+    for (;;) {
+        if (node_->is_suspended.load()) {
+            return FlowFunc::FLOW_FUNC_STATUS_REDEPLOYING;
+        }
+        if (node_->bus->is_stopping()) {
+            return FlowFunc::FLOW_FUNC_STATUS_EXIT;
+        }
+        Block block;
+        const int64_t left = timeout == -1 ? kSlice : std::max<int64_t>(0, std::min(kSlice, until - Now()));
+        const int code = Take(left, &block);
+        if (code == DFLOW_E_CLOSED) {
+            is_ended_.store(true);
+            return FlowFunc::FLOW_FUNC_STATUS_EXIT;
+        }
+        if (code == DFLOW_E_TIMEOUT) {
+            if (timeout != -1 && Now() >= until) {
+                return FlowFunc::FLOW_FUNC_ERR_TIME_OUT_ERROR;
+            }
+            continue;
+        }
+        if (code != kOk) {
+            return FlowFunc::FLOW_FUNC_ERR_QUEUE_ERROR;
+        }
+        const auto msg = std::make_shared<Message>(node_->bus, block);
+        (void)call_->Owe(msg);
+        if (!msg->Is(kSkip | kEnd | kError)) {
+            flowMsg = msg;
+            return msg->GetRetCode();
+        }
+    }
+}
+
+// A message, or a wait; what the outputs keep is sent meanwhile.
+int StreamQueue::Take(int64_t wait_ns, Block *block)
+{
+    const int code = node_->bus->Get(queue_, 0, block);
+    if (code != DFLOW_E_TIMEOUT || wait_ns == 0) {
+        return code;
+    }
+    std::vector<uint32_t> full;
+    for (const uint32_t output : info_->outputs) {
+        uint32_t queue = 0;
+        (void)node_->outputs->Flush(output);
+        if (node_->outputs->WaitsFor(output, &queue)) {
+            full.push_back(queue);
+        }
+    }
+    if (full.empty()) {
+        return node_->bus->Get(queue_, wait_ns, block);
+    }
+    node_->bus->Wait(&queue_, 1, full.data(), static_cast<uint32_t>(full.size()), wait_ns);
+    return node_->bus->Get(queue_, 0, block);
+}
+
+int32_t StreamQueue::Depth() const
+{
+    return static_cast<int32_t>(node_->bus->Depth(queue_));
+}
+
+int32_t StreamQueue::Size() const
+{
+    return static_cast<int32_t>(node_->bus->Level(queue_));
+}
+}  // namespace dflow

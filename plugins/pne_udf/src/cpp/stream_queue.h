@@ -1,0 +1,40 @@
+// An input as a function with queues sees it.
+#ifndef DFLOW_UDF_STREAM_QUEUE_H
+#define DFLOW_UDF_STREAM_QUEUE_H
+
+#include <atomic>
+#include <mutex>
+
+#include "contexts.h"
+#include "flow_func/flow_msg_queue.h"
+
+namespace dflow {
+class StreamQueue : public FlowFunc::FlowMsgQueue {
+public:
+    StreamQueue(Node *node, const FuncInfo *info, Call *call, uint32_t queue)
+        : node_(node), info_(info), call_(call), queue_(queue)
+    {
+    }
+
+    int32_t Dequeue(std::shared_ptr<FlowFunc::FlowMsg> &flowMsg, int32_t timeout = -1) override;
+    int32_t Depth() const override;
+    int32_t Size() const override;
+
+    bool is_ended() const
+    {
+        return is_ended_.load();
+    }
+
+private:
+    int Take(int64_t wait_ns, Block *block);
+
+    Node *node_;
+    const FuncInfo *info_;
+    Call *call_;
+    uint32_t queue_;
+    std::mutex lock_;
+    std::atomic<bool> is_ended_{false};
+};
+}  // namespace dflow
+
+#endif  // DFLOW_UDF_STREAM_QUEUE_H

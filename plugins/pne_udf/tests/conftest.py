@@ -1,0 +1,133 @@
+"""C++ function projects of our own, written the way users write them, each built once per run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from dflow_pne_udf import sdk_dir
+from dflow_pne_udf.building import Builder
+from dflow_pne_udf.config import read_config
+
+CMAKE = """
+cmake_minimum_required(VERSION 3.14)
+PROJECT(UDF)
+if ("x${RESOURCE_TYPE}" STREQUAL "xAscend")
+    message(FATAL_ERROR "this project has nothing for devices")
+elseif ("x${RESOURCE_TYPE}" STREQUAL "xAarch")
+    set(LIBRARY_DIR ${ASCEND_HOME_PATH}/devlib/linux/aarch64)
+else ()
+    set(LIBRARY_DIR ${ASCEND_HOME_PATH}/devlib/linux/x86_64)
+endif ()
+set(CMAKE_CXX_COMPILER ${TOOLCHAIN})
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${RELEASE_DIR})
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${RELEASE_DIR})
+file(GLOB SOURCES "${CMAKE_CURRENT_LIST_DIR}/*.cpp")
+add_library(${UDF_TARGET_LIB} SHARED ${SOURCES})
+target_include_directories(${UDF_TARGET_LIB} PRIVATE $ENV{ASCEND_HOME_PATH}/include)
+target_compile_definitions(${UDF_TARGET_LIB} PRIVATE _GLIBCXX_USE_CXX11_ABI=0)
+target_compile_options(${UDF_TARGET_LIB} PRIVATE -O2 -std=c++11 -ftrapv -fstack-protector-all -fPIC)
+"""
+
+SCALE = """
+#include "flow_func/meta_flow_func.h"
+#include "shift.h"
+namespace demo {
+class Scale : public FlowFunc::MetaFlowFunc {
+public:
+    int32_t Init() override
+    {
+        (void)context_->GetAttr("factor", factor_);
+        return factor_ == 99 ? 7 : FlowFunc::FLOW_FUNC_SUCCESS;
+    }
+    int32_t Proc(const std::vector<std::shared_ptr<FlowFunc::FlowMsg>> &inputs) override
+    {
+        auto in = inputs[0]->GetTensor();
+        auto out = context_->AllocTensorMsg(in->GetShape(), in->GetDataType());
+        auto from = static_cast<const float *>(in->GetData());
+        auto to = static_cast<float *>(out->GetTensor()->GetData());
+        if (in->GetElementCnt() > 0 && from[0] == 13.0f) {
+            return 9900013;
+        }
+        if (in->GetElementCnt() > 0 && from[0] == 14.0f) {
+            throw 14;
+        }
+        if (in->GetElementCnt() > 0 && from[0] == 15.0f) {
+            *static_cast<volatile int *>(nullptr) = 15;
+        }
+        for (int64_t i = 0; i < in->GetElementCnt(); ++i) {
+            to[i] = from[i] * static_cast<float>(factor_) + SHIFT;
+        }
+        return context_->SetOutput(0, out);
+    }
+private:
+    int64_t factor_ = 2;
+};
+REGISTER_FLOW_FUNC("scale", Scale);
+}
+"""
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project on disk."""
+
+    folder: Path
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "func.json"
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def configure(self, **changes: object) -> Path:
+        """Write the config; what is None is left out."""
+        fields: dict[str, object] = {
+            "func_list": [{"func_name": "scale"}], "input_num": 1, "output_num": 1, "workspace": ".",
+            "target_bin": "libscale.so", **changes,
+        }
+        return self.write("func.json", json.dumps({k: v for k, v in fields.items() if v is not None}))
+
+
+def make_project(folder: Path, sources: Mapping[str, str] | None = None, cmake: str = CMAKE) -> Project:
+    project = Project(folder)
+    project.write("CMakeLists.txt", cmake)
+    for name, text in (sources or {"scale.cpp": SCALE, "shift.h": "#define SHIFT 0.0f\n"}).items():
+        project.write(name, text)
+    project.configure()
+    return project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project that has not been built."""
+    return make_project(tmp_path / "project")
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where this run's builds are kept."""
+    return tmp_path_factory.mktemp("udf-store")
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory, store: Path) -> Project:
+    """The project, built into `store`."""
+    project = make_project(tmp_path_factory.mktemp("udf") / "a folder with späces")
+    Builder(str(store)).package(read_config(str(project.config)))
+    return project
+
+
+@pytest.fixture(scope="session")
+def runtime() -> Path:
+    """libflow_func.so."""
+    return sdk_dir.library()
+
