@@ -89,9 +89,13 @@ class DflowLine:
         self._queues = [self._group.create_queue(f"hop {i}", shape.depth) for i in range(shape.hops)]
         self._handle = self._group.handle()
 
+    def member(self, k: int) -> ShmGroup:
+        """This process as a member of the group."""
+        return self._transport.attach(self._handle, self._handle.fds, f"process {k}")
+
     def end(self, k: int) -> End:
-        member = self._transport.attach(self._handle, self._handle.fds, f"process {k}")
-        return (DflowEnd if self.in_place else DflowCopyEnd)(member, k, len(self._queues), self._shape.size)
+        how = DflowEnd if self.in_place else DflowCopyEnd
+        return how(self.member(k), k, len(self._queues), self._shape.size)
 
     def close(self) -> None:
         self._group.close()

@@ -9,7 +9,6 @@
  *
  * A ring has one producer and one consumer, a counter for each, and a flag for each that says "I sleep", which only the
  * waker's exchange clears. Before it sleeps an end spins for 5 us, if the other was last seen on another CPU. */
-#define _GNU_SOURCE
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>

@@ -155,10 +155,10 @@ def quantiles(values: Sequence[float]) -> list[float]:
     return [ordered[len(ordered) // 2], ordered[len(ordered) * 99 // 100]]
 
 
-Work = tuple[Callable[..., None], tuple[float, ...]]
+Work = tuple[Callable[..., None], tuple[Any, ...]]
 
 
-def chain(line: Line, works: Sequence[Work]) -> list[float]:
+def chain(line: Any, works: Sequence[Work]) -> list[float]:
     """Run `works`, one process each: all but the last wait for messages and are started first; returns what came."""
     receiver, sender = CONTEXT.Pipe(False)
     processes = [CONTEXT.Process(target=work, args=(line, sender, *args)) for work, args in works]

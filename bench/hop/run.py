@@ -20,6 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import measure
+import native
 import peers
 from channels import DflowCopyLine, DflowLine, Line, Shape
 from limits import Limits
@@ -78,8 +79,21 @@ def hop(depth: int) -> Callable[[type[Line], int, Plan], list[float]]:
     return lambda line, size, plan: measure.rate(line(Shape(size, depth, 1, plan.spin_us)), 1, plan.warm, plan.secs)
 
 
+def by_table(depth: int) -> Callable[[Limits, int, Plan], dict[str, list[float]]]:
+    """Ours once more, both ends in C."""
+    def run(limits: Limits, size: int, plan: Plan) -> dict[str, list[float]]:
+        shape = Shape(max(size, 256), depth, 1, plan.spin_us)
+        return {"dflow, C to C": native.rate(limits.library, shape, plan.warm, plan.secs)}
+
+    return run
+
+
+def deep_limits(limits: Limits, size: int, plan: Plan) -> dict[str, list[float]]:
+    return {"limit: ring in C": limits("hop", size, 64, plan.secs), **by_table(64)(limits, size, plan)}
+
+
 def hop_limits(limits: Limits, size: int, plan: Plan) -> dict[str, list[float]]:
-    found = {"limit: ring in C": limits("hop", size, 8, plan.secs)}
+    found = {"limit: ring in C": limits("hop", size, 8, plan.secs), **by_table(8)(limits, size, plan)}
     if size >= 150_000:
         found["limit: ring in C, copy in"] = limits("copy", size, 8, plan.secs)
         found["limit: memcpy over 8 places"] = limits("memcpy", size, 8, plan.secs)
@@ -111,7 +125,7 @@ RATE, TIMES = ("messages/s",), ("p50 us", "p99 us")
 FAST = ("dflow in place", "mp.Pipe bytes", "shared_memory + Queue", "pyzmq ipc")
 TESTS = (
     Test("hop", SIZES, RATE, hop(8), hop_limits),
-    Test("hop, queues of 64", SMALL, RATE, hop(64), lambda lim, s, p: {"limit: ring in C": lim("hop", s, 64, p.secs)}),
+    Test("hop, queues of 64", SMALL, RATE, hop(64), deep_limits),
     Test("four processes", FEW, RATE, pipeline, lambda lim, s, p: {"limit: ring in C": lim("pipeline", s, 8, p.secs)}),
     Test("lone message through four processes", FEW, TIMES, lone,
          lambda lim, s, p: {"limit: ring in C": lim("lone", s, 8, p.lone)}),
@@ -191,7 +205,7 @@ def arguments() -> argparse.Namespace:
 
 def figures(args: argparse.Namespace) -> Iterator[Row]:
     """Every figure, as it is measured."""
-    plan = Plan(0.15, 0.1, 30, args.spin_us) if args.quick else Plan(args.secs, 0.5, 120, args.spin_us)
+    plan = Plan(0.1, 0.05, 15, args.spin_us) if args.quick else Plan(args.secs, 0.5, 120, args.spin_us)
     lines = {n: line for n, line in available().items() if not args.lines or any(w in n for w in args.lines)}
     tests = [t for t in TESTS if not args.only or any(word in t.name for word in args.only)]
     limits = Limits()

@@ -73,7 +73,7 @@ def block_text(title: str, block: Block, ours: Sequence[str]) -> list[str]:
     text = [f"\n| {title} | " + " | ".join(f"{size:,} B" for size in block.sizes) + " |",
             "|---|" + "---:|" * len(block.sizes)]
     text += [f"| {line} | " + " | ".join(block.cell(line, size) for size in block.sizes) + " |" for line in block.lines]
-    mine = [line for line in block.lines if line.startswith(tuple(ours))]
+    mine = [line for line in block.lines if line.startswith("dflow")]
     limits = [line for line in block.lines if line.startswith("limit")]
     others = [line for line in block.lines if line not in mine and line not in limits]
     for line in mine:
