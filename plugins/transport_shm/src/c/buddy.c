@@ -74,8 +74,10 @@ int populate_range(struct dshm *h, uint64_t from, uint64_t bytes) {
     int rc;
     do rc = madvise(h->base + start, end - start, MADV_POPULATE_WRITE);
     while (rc && (errno == EINTR || errno == EAGAIN));
-    if (rc && errno == EINVAL) /* kernels before 5.14 */
+    if (rc && errno == EINVAL) { /* kernels before 5.14 */
+        atomic_store(&h->needs_fd, 1);
         rc = fallocate(h->fd, 0, (off_t)start, (off_t)(end - start));
+    }
     if (rc) dshm_errno = errno;
     return rc ? DSHM_E_SYSTEM : DSHM_OK;
 }

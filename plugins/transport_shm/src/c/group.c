@@ -77,11 +77,15 @@ int dshm_enter(struct dshm *h) {
     return DSHM_E_GROUP_CLOSED;
 }
 
+static void close_fd(struct dshm *h) {
+    int fd = atomic_exchange(&h->fd, -1);
+    if (fd >= 0) close(fd);
+}
+
 static void unmap(struct dshm *h) {
     if (h->base) munmap(h->base, h->hd->total);
     h->base = NULL;
-    if (h->fd >= 0) close(h->fd);
-    h->fd = -1;
+    close_fd(h);
     free((void *)h->seen);
     h->seen = NULL;
     magazine_free(h);
@@ -291,6 +295,7 @@ void dshm_close(struct dshm *h) {
                 struct wakes w = {1, {b}};
                 bells_wake(h, &w);
             }
+        if (!atomic_load(&h->needs_fd)) close_fd(h);
     }
     dshm_leave(h);
 }

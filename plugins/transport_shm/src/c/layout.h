@@ -183,7 +183,9 @@ struct dshm {
     _Atomic int64_t refs;   /* private: calls, blocks and the open handle that need the mapping */
     _Atomic int closed, gone;
     unsigned fork_gen;
-    int fd, owner;
+    _Atomic int fd; /* closed when the member leaves: blocks and boards that are still used need only the mapping */
+    _Atomic int needs_fd;
+    int owner;
     uint32_t member, gran_shift, mask_words;
     /* Private: keeps the threads of this member from each other. Taken after the lock of an end or of the group, never
      * before; held for some tens of nanoseconds, and never while anything is waited for. */
