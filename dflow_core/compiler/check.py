@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dflow_core.compiler.builtins import COUNT_BATCH, TIME_BATCH, builtin_entry
+from dflow_core.compiler.resolved import ResolvedOptions
 from dflow_core.errors import DflowError, Fault, ModelFormatError, OptionError, PluginError
 from dflow_core.graph import (
     FlowGraph,
@@ -16,7 +17,6 @@ from dflow_core.graph import (
     TimeBatch,
 )
 from dflow_core.model import inspect_om
-from dflow_core.options import resolve
 from dflow_core.plugins import PluginRegistry
 from dflow_core.spi import Engine, PointIO
 from dflow_core.types import DataType, TensorSpec
@@ -42,8 +42,9 @@ class Describer:
         self._engines: dict[str, Engine] = {}
         self._known: dict[int, PointIO | DflowError | None] = {}
         self.plugin_errors: dict[str, PluginError] = {}
+        in_force = ResolvedOptions(session)
         for node, options, _ in walk(graph):
-            default = resolve(session, options).engine
+            default = in_force.of(options).engine
             if node.point is not None:
                 follows = not isinstance(node.point, FuncProcessPoint)
                 self._wanted[id(node.point)] = node.engine or (default if follows else "")
