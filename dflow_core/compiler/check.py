@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 
+from dflow_core.compiler.batch_need import batch_faults
 from dflow_core.compiler.builtins import COUNT_BATCH, TIME_BATCH, builtin_entry
+from dflow_core.compiler.lower import lower
+from dflow_core.compiler.passes import Flatten, InsertBatchNodes, PassSequence
 from dflow_core.compiler.resolved import ResolvedOptions
 from dflow_core.errors import DflowError, Fault, ModelFormatError, OptionError, PluginError
 from dflow_core.graph import (
@@ -17,6 +21,7 @@ from dflow_core.graph import (
     TimeBatch,
 )
 from dflow_core.model import inspect_om
+from dflow_core.options import resolve
 from dflow_core.plugins import PluginRegistry
 from dflow_core.spi import Engine, PointIO
 from dflow_core.types import DataType, TensorSpec
@@ -107,6 +112,10 @@ def check_graph(
         faults.append(Fault("plugin", missing.node or graph.name, "", missing.message, missing.hint or ""))
     for node, _, scope in walk(graph):
         faults += _builtin_faults(node, registry, scope)
+    limit = resolve(session, graph.options).max_in_flight
+    if limit and not faults:
+        with contextlib.suppress(DflowError):  # what stands in its way is told when it is compiled
+            faults += batch_faults(PassSequence([InsertBatchNodes(), Flatten()]).run(lower(graph)).graph, limit)
     return tuple(dict.fromkeys(faults))
 
 
