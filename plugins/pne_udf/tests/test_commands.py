@@ -34,7 +34,8 @@ def test_a_new_project_is_complete_and_its_test_runs(fresh):
     files = {path.relative_to(fresh).as_posix() for path in fresh.rglob("*") if path.is_file()}
     assert files == {"CMakeLists.txt", "README.md", "gain.json", "src/gain.cpp", "tests/test_gain.py"}
     assert not any("@" in (fresh / name).read_text() for name in files - {"gain.json"})
-    done = subprocess.run([sys.executable, fresh / "tests" / "test_gain.py"], capture_output=True, text=True, timeout=50)
+    test = fresh / "tests" / "test_gain.py"
+    done = subprocess.run([sys.executable, test], capture_output=True, text=True, timeout=50)
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
 
 
@@ -46,7 +47,8 @@ def test_a_new_python_project_runs(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("../x", "cannot name a function"), ("9x", "cannot name a function"), ("taken", "is there already")]
+    ("name", "text"),
+    [("../x", "cannot name a function"), ("9x", "cannot name a function"), ("taken", "is there already")],
 )
 def test_what_cannot_be_made_leaves_nothing(tmp_path, name, text):
     (tmp_path / "taken").mkdir()
