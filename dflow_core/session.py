@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 
 from dflow_core import builtin
-from dflow_core.compiler import BuildReport, CompileCache, FlowModelBuilder, check_graph
+from dflow_core.compiler import BuildReport, CompileCache, FlowModelBuilder, Need, check_graph, need_of
 from dflow_core.deploy import machine_resources, plan_deployment
 from dflow_core.errors import ClosedError, Fault
 from dflow_core.executor import (
@@ -89,9 +89,14 @@ class RunningGraph:
 
     @functools.cached_property
     def default_in_flight(self) -> int:
-        """Transactions `map` keeps under way unless told otherwise: enough to keep every instance busy."""
+        """Transactions `map` keeps under way unless told otherwise: enough for every instance, and to fill batches."""
         instances = len(self.deployment.plan.instances) if self.deployment else 1
-        return self._options.max_in_flight or 2 * instances + 2
+        return self._options.max_in_flight or 2 * instances + max(2, self.batch_need.enough)
+
+    @functools.cached_property
+    def batch_need(self) -> Need:
+        """How many transactions have to be under way so that batches fill."""
+        return need_of(self.model)
 
     @property
     def feed_timeout(self) -> float | None:

@@ -3,8 +3,8 @@
     python bench/nodes/run.py [--rounds 5] [messages|caller|idle|start|compile ...]
 
 `messages` recirculates blocks through a graph's queues, without the caller's side, and reads the CPU time of the
-executors from the kernel. The same loop over a process that only takes from one queue and puts into the next is the bare
-queue; what is above it is the node. Medians over rounds.
+executors from the kernel. The same loop over a process that only takes from one queue and puts into the next is the
+bare queue; what is above it is the node. Medians over rounds.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-from dflow_transport_shm import ShmTransport
 
 import dflow_core as df
 from dflow_core.message import MsgInfo, encode, root_token
 from dflow_core.session import DFlowSession
 from dflow_core.spi import GroupConfig, GroupHandle, MemoryGroup, Queue
+from dflow_transport_shm import ShmTransport
 
 COUNT, WINDOW, IDLE = 20_000, 8, 5.0
 ITEM = np.zeros(1024, np.float32)

@@ -4,6 +4,7 @@ Imports plugins, spi, graph, model, types, options and errors. `ir.py` is the pl
 makes it, `nodes.py` compiles its nodes, `relation.py` joins them, `builder.py` puts these together.
 """
 
+from dflow_core.compiler.batch_need import Need, need_of
 from dflow_core.compiler.builder import FlowModelBuilder
 from dflow_core.compiler.cache import CacheEntry, CompileCache
 from dflow_core.compiler.check import Describer, check_graph
@@ -15,6 +16,8 @@ __all__ = [
     "CompileCache",
     "Describer",
     "FlowModelBuilder",
+    "Need",
     "NodeReport",
     "check_graph",
+    "need_of",
 ]

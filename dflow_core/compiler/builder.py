@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+from dflow_core.compiler.batch_need import batch_faults
 from dflow_core.compiler.cache import CompileCache
 from dflow_core.compiler.check import Describer
 from dflow_core.compiler.ir import IrGraph
@@ -92,7 +93,11 @@ class FlowModelBuilder:
         passes = PassSequence([
             Prune(), LoadModels(), InsertBatchNodes(), Flatten(), Prune(), AssignEngines(self._registry, self._session),
         ])
-        return passes.run(lowered)
+        result = passes.run(lowered)
+        stalls = batch_faults(result.graph, resolve(self._session, graph.options).max_in_flight)
+        if stalls:
+            raise GraphError(graph.name, stalls)
+        return result
 
     def _saved(self, graph: FlowGraph, changes: list[str]) -> bytes:
         """The graph for drawing and inspection; a graph that cannot be written still runs."""

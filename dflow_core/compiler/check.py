@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 
+from dflow_core.compiler.batch_need import batch_faults
 from dflow_core.compiler.builtins import COUNT_BATCH, TIME_BATCH, builtin_entry
+from dflow_core.compiler.lower import lower
+from dflow_core.compiler.passes import Flatten, InsertBatchNodes, PassSequence
+from dflow_core.compiler.resolved import ResolvedOptions
 from dflow_core.errors import DflowError, Fault, ModelFormatError, OptionError, PluginError
 from dflow_core.graph import (
     FlowGraph,
@@ -42,8 +47,9 @@ class Describer:
         self._engines: dict[str, Engine] = {}
         self._known: dict[int, PointIO | DflowError | None] = {}
         self.plugin_errors: dict[str, PluginError] = {}
+        in_force = ResolvedOptions(session)
         for node, options, _ in walk(graph):
-            default = resolve(session, options).engine
+            default = in_force.of(options).engine
             if node.point is not None:
                 follows = not isinstance(node.point, FuncProcessPoint)
                 self._wanted[id(node.point)] = node.engine or (default if follows else "")
@@ -106,6 +112,10 @@ def check_graph(
         faults.append(Fault("plugin", missing.node or graph.name, "", missing.message, missing.hint or ""))
     for node, _, scope in walk(graph):
         faults += _builtin_faults(node, registry, scope)
+    limit = resolve(session, graph.options).max_in_flight
+    if limit and not faults:
+        with contextlib.suppress(DflowError):  # what stands in its way is told when it is compiled
+            faults += batch_faults(PassSequence([InsertBatchNodes(), Flatten()]).run(lower(graph)).graph, limit)
     return tuple(dict.fromkeys(faults))
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 from dflow_core.compiler.cache import CompileCache, entry_key
 from dflow_core.compiler.ir import IrNode
 from dflow_core.compiler.report import CacheState, NodeReport
+from dflow_core.compiler.resolved import ResolvedOptions
 from dflow_core.errors import CompileError, DflowError, ModelFormatError, PluginError
 from dflow_core.model import PneModel
-from dflow_core.options import as_texts, resolve
 from dflow_core.plugins import PluginRegistry
 from dflow_core.spi import SPI_VERSION, CompileContext, Engine
 from dflow_core.types import DataType, FuncSpec, NodeOptions, TensorSpec
@@ -53,7 +53,7 @@ class NodeCompiler:
         self, registry: PluginRegistry, session: Mapping[str, object], cache: CompileCache | None, version: str
     ) -> None:
         self._registry = registry
-        self._session = session
+        self._in_force = ResolvedOptions(session)
         self._cache = cache
         self._version = version
         self._engines: dict[str, Engine] = {}
@@ -103,7 +103,7 @@ class NodeCompiler:
 
     def _job(self, node: IrNode) -> _Job:
         notes: list[str] = []
-        options = as_texts(resolve(self._session, node.settings))
+        options = self._in_force.texts_of(node.settings)
         context = CompileContext(
             node.name, options, len(node.inputs), len(node.outputs), notes.append, self._given_up.is_set
         )

@@ -5,13 +5,21 @@ a process), `recovery` (what is owed when one dies). Shells: `resources` (what t
 `loop`, `member`, `executor_process`, `status_board`, `answers` and `queue_closer`; `template`, `forkserver` and `child`
 (how processes begin); `door` (who asks from outside); `output` and `sinks` (what they print). `local` ties them
 together; `processes` alone knows how to start and end a process.
+
+Names are looked up when they are first used: the template process needs `forkserver` and `child` only.
 """
 
-from dflow_core.deploy.door import Address, addresses, ask_all
-from dflow_core.deploy.local import LocalDeployer, LocalDeployment
-from dflow_core.deploy.memory import MemoryEstimate, estimate_memory
-from dflow_core.deploy.planner import plan_deployment
-from dflow_core.deploy.resources import Resources, machine_resources
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dflow_core.deploy.door import Address, addresses, ask_all
+    from dflow_core.deploy.local import LocalDeployer, LocalDeployment
+    from dflow_core.deploy.memory import MemoryEstimate, estimate_memory
+    from dflow_core.deploy.planner import plan_deployment
+    from dflow_core.deploy.resources import Resources, machine_resources
 
 __all__ = [
     "Address",
@@ -25,3 +33,25 @@ __all__ = [
     "machine_resources",
     "plan_deployment",
 ]
+
+_HOMES = {
+    "Address": "door",
+    "addresses": "door",
+    "ask_all": "door",
+    "LocalDeployer": "local",
+    "LocalDeployment": "local",
+    "MemoryEstimate": "memory",
+    "estimate_memory": "memory",
+    "plan_deployment": "planner",
+    "Resources": "resources",
+    "machine_resources": "resources",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = found
+    return found

@@ -1,9 +1,10 @@
 """What executors print: it never blocks them, and it reaches the user line by line with the name of its node.
 
-Each executor writes stdout and stderr into one memory file, which never blocks whatever becomes of the reader. A thread
-of the application looks there twenty times a second (and less and less often while nobody prints, down to twice a
-second), passes whole lines on, and gives the memory of what it has read back. When nobody takes the lines (a full pipe), they stay in the memory file up to a limit and are then left out,
-with a note that says how much. The last part of the file stays readable for error texts.
+Each executor writes stdout and stderr into one memory file, which never blocks whatever becomes of the reader. A
+thread of the application looks there twenty times a second (and less and less often while nobody prints, down to twice
+a second), passes whole lines on, and gives the memory of what it has read back. When nobody takes the lines (a full
+pipe), they stay in the memory file up to a limit and are then left out, with a note that says how much. The last part
+of the file stays readable for error texts.
 """
 
 from __future__ import annotations

@@ -2,19 +2,27 @@
 
 State machines: `aligner`, `gathering`, `call_context`, `node_runner`, `transactions`. Shells around them:
 `instance` (queues of one node instance), `queue_backend` and `inline` (the caller's side), `client`, `main` (process).
+
+Names are looked up when they are first used: executor processes need nothing of the caller's side.
 """
 
-from dflow_core.executor.backend import Backend
-from dflow_core.executor.client import GraphClient
-from dflow_core.executor.inline import InlineBackend
-from dflow_core.executor.instance import InstanceRunner
-from dflow_core.executor.meter import NodeStats
-from dflow_core.executor.monitor import StallMonitor
-from dflow_core.executor.node_runner import NodeRunner
-from dflow_core.executor.queue_backend import QueueBackend
-from dflow_core.executor.stats import GraphStats, graph_stats, own_stacks
-from dflow_core.executor.trace import read_calls, write_timeline
-from dflow_core.executor.transactions import Counters, Outcome
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dflow_core.executor.backend import Backend
+    from dflow_core.executor.client import GraphClient
+    from dflow_core.executor.inline import InlineBackend
+    from dflow_core.executor.instance import InstanceRunner
+    from dflow_core.executor.meter import NodeStats
+    from dflow_core.executor.monitor import StallMonitor
+    from dflow_core.executor.node_runner import NodeRunner
+    from dflow_core.executor.queue_backend import QueueBackend
+    from dflow_core.executor.stats import GraphStats, graph_stats, own_stacks
+    from dflow_core.executor.trace import read_calls, write_timeline
+    from dflow_core.executor.transactions import Counters, Outcome
 
 __all__ = [
     "Backend",
@@ -33,3 +41,30 @@ __all__ = [
     "read_calls",
     "write_timeline",
 ]
+
+_HOMES = {
+    "Backend": "backend",
+    "GraphClient": "client",
+    "InlineBackend": "inline",
+    "InstanceRunner": "instance",
+    "NodeStats": "meter",
+    "StallMonitor": "monitor",
+    "NodeRunner": "node_runner",
+    "QueueBackend": "queue_backend",
+    "GraphStats": "stats",
+    "graph_stats": "stats",
+    "own_stacks": "stats",
+    "read_calls": "trace",
+    "write_timeline": "trace",
+    "Counters": "transactions",
+    "Outcome": "transactions",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = found
+    return found

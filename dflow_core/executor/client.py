@@ -214,7 +214,7 @@ class GraphClient:
                 self._check_open()
                 trans_id = self._table.next_id(ports, parcel.info.transaction_id)
                 token = self._table.begin(ports, trans_id, parcel.channel)
-            self._backend.feed(trans_id, parcel.finish(trans_id, token))
+            self._backend.feed(trans_id, parcel.finish(ports, trans_id, token))
             if self.monitor is not None and not self.monitor.armed:
                 self.monitor.arm()
         finally:

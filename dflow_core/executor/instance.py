@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 from dflow_core.errors import ClosedError, NodeError, PoolExhaustedError, QueueFullError
 from dflow_core.executor.fast_lane import FastLane, LaneIo
+from dflow_core.executor.forked import end_fork
 from dflow_core.executor.lossy import NOTICE_SLICE, flush, reader, sender, waitable
 from dflow_core.executor.meter import WORDS, Meter, board_name
 from dflow_core.executor.model_func import init_functions
@@ -60,6 +62,7 @@ class InstanceRunner:
         self._udf_factory = udf_factory
         self._dead_parts = dead_parts
         self._report = report
+        self._pid = os.getpid()
         self._stopping = threading.Event()
         self._doorbell: Doorbell | None = None
         self._runner: NodeRunner | None = None
@@ -138,6 +141,8 @@ class InstanceRunner:
                 self._runner.finish()
                 self._check_failure()
         except ClosedError:
+            if os.getpid() != self._pid:
+                end_fork(None)
             if not self._stopping.is_set():
                 self._report("an output queue was closed; leaving")
 

@@ -7,6 +7,7 @@ output, with data, a skip or an error. The executor process and inline mode both
 
 from __future__ import annotations
 
+import os
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +17,7 @@ from types import TracebackType
 from dflow_core.errors import DflowError, TensorError
 from dflow_core.executor.aligner import Aligner, MessageSet
 from dflow_core.executor.call_context import CallContext, OutputSink
+from dflow_core.executor.forked import end_fork
 from dflow_core.executor.gathering import Gathered, Gatherer
 from dflow_core.executor.meter import BLOCKED, BUSY, CALLS, FAILED, Meter
 from dflow_core.message import Alloc, Aux, DataFlag, ErrorInfo, FlowMsg, describe
@@ -80,6 +82,7 @@ class NodeRunner:
         self.last_error: ErrorInfo | None = None
         self.last_failed = 0
         self.last_exception: BaseException | None = None
+        self._pid = os.getpid()
         self._node = model.name
         self._instance = instance
         self._send = sink
@@ -255,6 +258,8 @@ class NodeRunner:
     def _fail(self, context: CallContext, error: BaseException) -> None:
         if self._keep_exceptions:
             self.last_exception = error
+        elif os.getpid() != self._pid:
+            end_fork(error)
         self.meter.ints[FAILED] += 1
         self.last_error = self.explain(error, context.inputs)
         self.last_failed = _trans_id(context)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dflow_core.executor.transactions import Channel
@@ -46,11 +46,16 @@ class Parcel:
         )
         self.packed[port] = encode(value, head, alloc)
 
-    def finish(self, trans_id: int, token: int) -> dict[int, Block]:
-        """Write the id into every head; gives the blocks, by input in order."""
+    def finish(self, ports: Sequence[int], trans_id: int, token: int) -> dict[int, Block]:
+        """Write the id into every head; gives the blocks, by input in order.
+
+        Args:
+            ports: Its `ports`.
+            trans_id, token: What goes into the heads.
+        """
         self.trans_id = trans_id
         data_flag = DataFlag.CUSTOM_ID if self.info.transaction_id else 0
-        return {port: _finished(self.packed[port], trans_id, token, data_flag) for port in self.ports}
+        return {port: _finished(self.packed[port], trans_id, token, data_flag) for port in ports}
 
 
 def _finished(packed: PlainBlock | FlowMsg, trans_id: int, token: int, data_flag: int) -> Block:

@@ -23,6 +23,7 @@ from dflow_core.errors import (
 from dflow_core.message import Aux, DataFlag, ErrorInfo, FlowMsg, root_token
 
 MAX_TRANS_ID = 2**64 - 2
+_SPECIAL = DataFlag.SKIP | DataFlag.END | DataFlag.ERROR
 
 
 @dataclass(slots=True)
@@ -147,6 +148,17 @@ class TransactionTable:
 
     def arrive(self, output: int, msg: FlowMsg) -> None:
         """Take a message that arrived at a root output."""
+        info = msg.info
+        transaction = self._open.get(info.trans_id)
+        if (
+            transaction is not None and transaction.tokens == [info.token] and not info.data_flag & _SPECIAL
+            and not info.ret_code and not transaction.delivered and not msg.aux
+        ):  # the only message of a transaction with one output, as nearly always
+            del self._open[info.trans_id]
+            self.counters.delivered += 1
+            transaction.channel.open -= 1
+            transaction.channel.outcomes.append(Outcome(info.trans_id, (msg,), last=True))
+            return
         for member in msg.aux.members:
             if member.info.key != msg.info.key:
                 flag = member.info.data_flag | (msg.info.data_flag & DataFlag.ERROR) | DataFlag.SKIP

@@ -164,6 +164,12 @@ class FlowGraph(data.FlowGraph):
             raise UsageError(f"errors={errors!r}: use 'raise' or 'return'")
         running = self.running
         window = in_flight or running.default_in_flight
+        need = running.batch_need
+        if window < need.least:
+            raise UsageError(
+                f"in_flight={window}: node {need.node!r} of graph {self.name!r} waits for a batch of {need.least}",
+                hint=f"allow {need.least} transactions or more, or give the batch a timeout",
+            )
         with counting(items, progress, self.name) as (source, tick):
             bound = (self._bind_item(item) for item in source)
             outcomes = running.client.stream(

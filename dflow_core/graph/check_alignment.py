@@ -58,6 +58,7 @@ def _node(node: FlowNode, grains: Sequence[Grain], scope: str, faults: list[Faul
     for function in functions:
         taken = [(port, grains[port]) for port in function.inputs if port < len(grains)]
         if function.gather:
+            faults += _gather_faults(node, taken, scope)
             taken = [(port, _gathered(grain)) for port, grain in taken]
         faults += _join_faults(node, taken, scope)
         grain = next((grain for _, grain in taken if grain is not None), None)
@@ -69,6 +70,17 @@ def _node(node: FlowNode, grains: Sequence[Grain], scope: str, faults: list[Faul
             if port < len(outputs):
                 outputs[port] = grain
     return outputs
+
+
+def _gather_faults(node: FlowNode, taken: Sequence[tuple[int, Grain]], scope: str) -> list[Fault]:
+    """A batch mixes transactions, so no function can have all parts of one of them."""
+    message = "it gathers the parts of one transaction, and gets {}, which are of several"
+    hint = "gather before the batch, or put an Unbatch node in between"
+    return [
+        Fault("alignment", f"{scope}{node.name}", f"input {port}", message.format(_words(grain)), hint)
+        for port, grain in taken
+        if grain and grain[-1][0] == "batch"
+    ]
 
 
 def _join_faults(node: FlowNode, taken: Sequence[tuple[int, Grain]], scope: str) -> list[Fault]:

@@ -1,7 +1,7 @@
 """What pyproject.toml cannot say: how libflow_func.so is built.
 
-It is no Python module. It goes where the CMakeLists of user functions look for it, below `sdk/devlib`. Where there is no
-C++ compiler the package installs without it, and only C++ functions are missed.
+It is no Python module. It goes where the CMakeLists of user functions look for it, below `sdk/devlib`. Where there is
+no C++ compiler the package installs without it, and only C++ functions are missed.
 """
 
 import importlib.util

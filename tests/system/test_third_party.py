@@ -38,7 +38,7 @@ def test_the_broken_plugin_is_shown_with_its_cause(report):
 
 def test_the_broken_plugin_does_not_disturb_the_others(report):
     rest = {name: one["state"] for name, one in report.items() if name != "acme-broken"}
-    assert set(rest.values()) == {"loaded"} and {"acme-numexpr", "acme-udfs"} <= set(rest)
+    assert set(rest.values()) == {"loaded"} and {"acme-gain", "acme-numexpr", "acme-udfs"} <= set(rest)
 
 
 PROGRAM = """
@@ -80,6 +80,23 @@ def test_a_graph_of_strangers_nodes_runs_in_processes(environment, program):
     # Averages of (2, 2 and 4, 4 and 20) are 2, 3 and 12: only the last is above the limit.
     assert [line.split(",")[0].strip("(") for line in lines[:3]] == ["None", "None", "36.0"]
     assert lines[3] == "['NUMEXPR', 'UDF']"
+
+
+BUILT = """
+import numpy as np
+import dflow_core as df
+from acme_gain import gain
+
+if __name__ == "__main__":
+    with df.FlowGraph([gain(df.FlowData("x"), factor=3.0)]) as graph:
+        print(graph(np.arange(3, dtype=np.float32)))
+"""
+
+
+def test_a_cpp_function_that_was_shipped_built_runs(environment, tmp_path):
+    path = tmp_path / "gain_graph.py"
+    path.write_text(BUILT)
+    assert environment.run("python", str(path)) == "[0. 3. 6.]\n"
 
 
 def test_a_strangers_kind_of_process_point_is_checked_planned_and_compiled(environment, program):

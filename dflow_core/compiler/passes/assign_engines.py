@@ -8,9 +8,9 @@ from dataclasses import replace
 from dflow_core.compiler.builtins import builtin_entry
 from dflow_core.compiler.ir import IrGraph, IrNode
 from dflow_core.compiler.passes.base import Pass, PassResult
+from dflow_core.compiler.resolved import ResolvedOptions
 from dflow_core.errors import OptionError, PluginError
 from dflow_core.graph import FuncProcessPoint
-from dflow_core.options import resolve
 from dflow_core.plugins import PluginRegistry
 from dflow_core.types import FuncSpec
 
@@ -27,7 +27,7 @@ class AssignEngines(Pass):
 
     def __init__(self, registry: PluginRegistry, session: Mapping[str, object]) -> None:
         self._registry = registry
-        self._session = session
+        self._in_force = ResolvedOptions(session)
 
     def requires(self, graph: IrGraph) -> str | None:
         left = [node.name for node in graph.nodes if node.body is not None]
@@ -60,7 +60,7 @@ class AssignEngines(Pass):
             if builtin:
                 self._registry.udf(builtin)
             return node
-        wanted = node.engine or resolve(self._session, node.settings).engine
+        wanted = node.engine or self._in_force.of(node.settings).engine
         if isinstance(node.point, FuncProcessPoint):
             node = self._with_builtin(node, node.point)
             # A session that wants another engine for its models does not mean its functions.

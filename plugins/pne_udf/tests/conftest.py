@@ -34,6 +34,8 @@ target_compile_options(${UDF_TARGET_LIB} PRIVATE -O2 -std=c++11 -ftrapv -fstack-
 """
 
 SCALE = """
+#include <stdexcept>
+#include <unistd.h>
 #include "flow_func/meta_flow_func.h"
 #include "shift.h"
 namespace demo {
@@ -50,13 +52,13 @@ public:
         auto out = context_->AllocTensorMsg(in->GetShape(), in->GetDataType());
         auto from = static_cast<const float *>(in->GetData());
         auto to = static_cast<float *>(out->GetTensor()->GetData());
-        if (in->GetElementCnt() > 0 && from[0] == 13.0f) {
+        if (in->GetElementCnt() > 0 && from[0] == -13.0f) {
             return 9900013;
         }
-        if (in->GetElementCnt() > 0 && from[0] == 14.0f) {
+        if (in->GetElementCnt() > 0 && from[0] == -14.0f) {
             throw 14;
         }
-        if (in->GetElementCnt() > 0 && from[0] == 15.0f) {
+        if (in->GetElementCnt() > 0 && from[0] == -15.0f) {
             *static_cast<volatile int *>(nullptr) = 15;
         }
         for (int64_t i = 0; i < in->GetElementCnt(); ++i) {
@@ -68,6 +70,46 @@ private:
     int64_t factor_ = 2;
 };
 REGISTER_FLOW_FUNC("scale", Scale);
+
+class Throws : public Scale {
+public:
+    Throws() { throw std::runtime_error("no such device"); }
+};
+REGISTER_FLOW_FUNC("throws", Throws);
+
+class Hangs : public Scale {
+public:
+    Hangs() { ::pause(); }
+};
+REGISTER_FLOW_FUNC("hangs", Hangs);
+}
+"""
+
+MULTI = """
+#include "flow_func/meta_multi_func.h"
+namespace demo {
+class Both : public FlowFunc::MetaMultiFunc {
+public:
+    int32_t Init(const std::shared_ptr<FlowFunc::MetaParams> &) override { ++inits_; return 0; }
+    int32_t Add(const std::shared_ptr<FlowFunc::MetaRunContext> &context,
+                const std::vector<std::shared_ptr<FlowFunc::FlowMsg>> &inputs)
+    {
+        auto out = context->AllocTensorMsg({2}, FlowFunc::TensorDataType::DT_FLOAT);
+        auto to = static_cast<float *>(out->GetTensor()->GetData());
+        to[0] = *static_cast<float *>(inputs[0]->GetTensor()->GetData())
+            + *static_cast<float *>(inputs[1]->GetTensor()->GetData());
+        to[1] = static_cast<float>(inits_);
+        return context->SetOutput(0, out);
+    }
+    int32_t Pass(const std::shared_ptr<FlowFunc::MetaRunContext> &context,
+                 const std::vector<std::shared_ptr<FlowFunc::FlowMsg>> &inputs)
+    {
+        return context->SetOutput(1, inputs[0]);
+    }
+private:
+    int inits_ = 0;
+};
+FLOW_FUNC_REGISTRAR(Both).RegProcFunc("add", &Both::Add).RegProcFunc("pass", &Both::Pass);
 }
 """
 
@@ -100,7 +142,7 @@ class Project:
 def make_project(folder: Path, sources: Mapping[str, str] | None = None, cmake: str = CMAKE) -> Project:
     project = Project(folder)
     project.write("CMakeLists.txt", cmake)
-    for name, text in (sources or {"scale.cpp": SCALE, "shift.h": "#define SHIFT 0.0f\n"}).items():
+    for name, text in (sources or {"scale.cpp": SCALE, "multi.cpp": MULTI, "shift.h": "#define SHIFT 0.0f\n"}).items():
         project.write(name, text)
     project.configure()
     return project
@@ -113,9 +155,21 @@ def project(tmp_path: Path) -> Project:
 
 
 @pytest.fixture(scope="session")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where this run's builds are kept."""
-    return tmp_path_factory.mktemp("udf-store")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cache folder of this run."""
+    return tmp_path_factory.mktemp("udf-cache")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or fills the user's cache."""
+    monkeypatch.setenv("DFLOW_CACHE_DIR", str(cache))
+
+
+@pytest.fixture(scope="session")
+def store(cache: Path) -> Path:
+    """Where this run's builds are kept; where graphs look for them too."""
+    return cache / "udf"
 
 
 @pytest.fixture(scope="session")

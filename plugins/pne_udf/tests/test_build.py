@@ -56,6 +56,9 @@ def test_a_project_in_a_folder_with_spaces_gives_its_library(built, store):
     package = build(built, store)
     release = open_release(package)
     assert release.target_bin == "libscale.so" and release.functions[0].name == "scale"
+    assert release.registered == (
+        "multi add", "multi pass", "single hangs", "single scale", "single throws",
+    )
     assert list(release.compilers) == [sdk_dir.resource_type()]
     folder = unpack_release(package, sdk_dir.resource_type(), str(store))
     assert (folder / "libscale.so").read_bytes().startswith(b"\x7fELF")
@@ -94,6 +97,8 @@ def test_a_change_of_a_file_builds_again(quick, store, name):
 def test_a_header_outside_of_the_workspace_counts(project, tmp_path, store):
     outside = tmp_path / "shared folder"
     outside.mkdir()
+    project.write("scale.cpp", '#include "shift.h"\nfloat shift() { return SHIFT; }\n')
+    (project.folder / "multi.cpp").unlink()
     (project.folder / "shift.h").rename(outside / "shift.h")
     project.write("CMakeLists.txt", _with_include((project.folder / "CMakeLists.txt").read_text(), outside))
     first = build(project, store)

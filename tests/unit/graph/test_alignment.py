@@ -102,3 +102,11 @@ def test_a_graph_with_cycles_is_not_followed():
     a = func(2, 1, name="a")
     a(FlowData("x"), func(name="b")(a.outputs[0]))
     assert kinds(FlowGraph(a.outputs)) == ["cycle"]
+
+
+def test_batches_cannot_be_gathered():
+    """Found before anything runs, where the executor would only say so for each transaction."""
+    node = batched(func(1, 1, "gather", gather=True), CountBatch(3))
+    fault = only_fault(FlowGraph([node(gen()(FlowData("x")))]))
+    assert (fault.kind, fault.node, fault.port) == ("alignment", "gather", "input 0")
+    assert "CountBatch(3)" in fault.message and "Unbatch" in fault.hint

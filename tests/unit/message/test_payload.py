@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import threading
 
+import cloudpickle
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,6 +23,7 @@ from dflow_core.message import (
     Member,
     MsgInfo,
     MsgType,
+    PlainBlock,
     TensorDesc,
     alloc_tensor,
     block_of,
@@ -241,3 +244,37 @@ def test_payload_shorter_than_its_descriptor_is_refused() -> None:
 def test_tokens_of_parts_differ_from_each_other_and_their_parent() -> None:
     tokens = {root_token(1), *(child_token(root_token(1), n) for n in range(1000))}
     assert len(tokens) == 1001
+
+
+@pytest.mark.parametrize("value", [True, 7, 1 << 80, 2.5, 1j, "ü" * 100_000, b"\0" * 70_000])
+def test_simple_objects_are_pickled_as_all_others(value: object) -> None:
+    stream = io.BytesIO()
+    cloudpickle.Pickler(stream, protocol=5).dump(value)
+    msg = encode(value, MsgInfo())
+    assert msg.body is not None and msg.body[64:].tobytes() == stream.getvalue()
+    assert decode(msg) == value and type(decode(msg)) is type(value)
+
+
+@given(hnp.arrays(hnp.scalar_dtypes(), hnp.array_shapes(min_dims=0, max_dims=4)), st.integers(0, 3), st.booleans())
+def test_a_plain_block_is_what_encode_makes(array: np.ndarray, flag: int, is_base: bool) -> None:
+    array = array if is_base else array[...]
+    try:
+        made = PlainBlock.of(array, HeapBlock)
+    except TensorError:
+        with pytest.raises(TensorError):
+            encode(array, MsgInfo())
+        return
+    if made is not None:
+        info = MsgInfo(trans_id=9, token=root_token(9), data_flag=flag & DataFlag.CUSTOM_ID)
+        expected = encode(array, info).block
+        assert expected is not None
+        assert made.finish(9, root_token(9), info.data_flag).array().tobytes() == expected.array().tobytes()
+
+
+@pytest.mark.parametrize("value", [3, None, np.float32(1), np.array(["a"]), np.array([None]), np.ma.zeros(2)])
+def test_what_is_not_plain_is_no_plain_block(value: object) -> None:
+    assert PlainBlock.of(value, HeapBlock) is None
+
+
+def test_an_array_that_lies_in_a_block_is_not_copied_into_another() -> None:
+    assert PlainBlock.of(alloc_tensor((2,), np.dtype(np.float32), HeapBlock), HeapBlock) is None

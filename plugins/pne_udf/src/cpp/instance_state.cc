@@ -1,9 +1,62 @@
-// What others may ask an instance while it works.
+// What others may ask and tell an instance while it works.
 #include <algorithm>
+#include <chrono>
 
 #include "instance.h"
 
 namespace dflow {
+int Instance::state()
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    return state_;
+}
+
+int Instance::Wait(int state, int64_t wait_ns)
+{
+    std::unique_lock<std::mutex> guard(lock_);
+    (void)changed_.wait_for(guard, std::chrono::nanoseconds(std::max<int64_t>(wait_ns, 0)),
+                            [this, state] { return state_ != state; });
+    return state_;
+}
+
+bool Instance::Start()
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    const bool is_good = state_ == DFLOW_UDF_READY && !is_started_;
+    is_started_ = is_started_ || is_good;
+    changed_.notify_all();
+    return is_good;
+}
+
+void Instance::Stop()
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    bus_->Stop();
+    changed_.notify_all();
+}
+
+bool Instance::Suspend()
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    if (state_ != DFLOW_UDF_RUNNING) {
+        return false;
+    }
+    node_.is_suspended.store(true);
+    changed_.notify_all();
+    return true;
+}
+
+bool Instance::Recover()
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    if (state_ != DFLOW_UDF_SUSPENDED) {
+        return false;
+    }
+    is_recovering_ = true;
+    changed_.notify_all();
+    return true;
+}
+
 bool Instance::Stats(int32_t func, dflow_udf_stats *out)
 {
     if (func >= static_cast<int32_t>(processors_.size())) {

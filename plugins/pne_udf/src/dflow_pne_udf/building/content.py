@@ -6,6 +6,7 @@ import functools
 import hashlib
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -60,10 +61,11 @@ def record(paths: Sequence[str], workspace: str, leave_out: Sequence[str]) -> di
 
 def state_of(path: str) -> str:
     """A text that changes with a file; "" where there is none."""
+    if path.startswith(_SYSTEM):
+        # Many projects read the same two hundred headers: they are looked at once a second.
+        return _system_state(path, int(time.monotonic()))
     try:
         stat = os.stat(path)
-        if path.startswith(_SYSTEM):
-            return f"{stat.st_size} {stat.st_mtime_ns}"
         return _known(path, stat.st_ino, stat.st_size, stat.st_mtime_ns)
     except OSError:
         return ""
@@ -123,6 +125,15 @@ def _files(workspace: str) -> Iterator[str]:
             path = os.path.join(folder, name)
             if os.path.isfile(path):
                 yield os.path.relpath(path, workspace)
+
+
+@functools.lru_cache(maxsize=4096)
+def _system_state(path: str, _second: int) -> str:
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return ""
+    return f"{stat.st_size} {stat.st_mtime_ns}"
 
 
 @functools.lru_cache(maxsize=4096)

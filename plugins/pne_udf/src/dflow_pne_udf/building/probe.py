@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -52,9 +53,11 @@ def registered_functions(library: Path, limit: float) -> tuple[list[str] | None,
 
 
 def needed_libraries(library: Path) -> list[str]:
-    """What the loader says it needs, a line each; `not found` where something is missing."""
-    with_loader = read_tool(["ldd", "-r", str(library)])
-    return [] if with_loader is None else [" ".join(line.split()) for line in with_loader.splitlines()]
+    """What the loader says it needs, a line each; `not found` or `undefined symbol` where something is missing."""
+    # Functions need not be linked with libflow_func.so: their executor has loaded it before them.
+    environment = os.environ | {"LD_PRELOAD": str(sdk_dir.library())}
+    told = read_tool(["ldd", "-r", str(library)], environment=environment)
+    return [] if told is None else [" ".join(line.split()) for line in told.splitlines()]
 
 
 __all__ = ["needed_libraries", "registered_functions"]

@@ -124,13 +124,13 @@ class CppNode(NodeWorker):
     def _refresh(self) -> seam.Stats:
         stats = seam.Stats()
         with self._in_use:
-            if self._handle and not seam.runtime().dflow_udf_stats(self._handle, -1, ctypes.byref(stats)):
+            if self._handle and not seam.runtime().dflow_udf_get_stats(self._handle, -1, ctypes.byref(stats)):
                 self._last = stats
         return self._last
 
     def _failure(self) -> DeployError | NodeError:
         record = seam.FailureRecord()
-        seam.runtime().dflow_udf_failure(self._handle, ctypes.byref(record))
+        seam.runtime().dflow_udf_get_failure(self._handle, ctypes.byref(record))
         message, kind = record.message.decode("utf-8", "replace"), record.error_type.decode("utf-8", "replace")
         if record.is_node:
             return NodeError(
@@ -167,6 +167,7 @@ class _Configuration:
             seam.DeadPartRecord(part.trans_id, self._numbers(part.ports), part.data_label, len(part.ports))
             for part in links.dead_parts
         ]
+        notices = [seam.Notice(self._queue(queue), self._queue(told)) for queue, told in plan.notices.items()]
         self.record = seam.Config(
             api=seam.API,
             flags=seam.STOP_ON_ERROR if model.options.on_error == "stop" else 0,
@@ -190,6 +191,8 @@ class _Configuration:
             n_dead_parts=len(dead),
             align_timeout_ms=-1,
             align_drop=1,
+            notices=self._array(seam.Notice, notices),
+            n_notices=len(notices),
         )
 
     def _function(self, spec: FuncSpec) -> seam.Func:

@@ -59,6 +59,12 @@ class DeadPartRecord(Structure):
     )
 
 
+class Notice(Structure):
+    """`struct dflow_udf_notice`."""
+
+    _fields_ = (("queue", c_uint32), ("notices", c_uint32))
+
+
 class Config(Structure):
     """`struct dflow_udf_config`."""
 
@@ -69,7 +75,7 @@ class Config(Structure):
         ("invoked", c_void_p), ("dead_parts", POINTER(DeadPartRecord)), ("attrs", c_char_p), ("attrs_size", c_uint64),
         ("n_funcs", c_uint32), ("n_inputs", c_uint32), ("n_outputs", c_uint32), ("n_invoked", c_uint32),
         ("n_dead_parts", c_uint32), ("align_max_cache", c_uint32), ("align_timeout_ms", c_int32),
-        ("align_drop", c_uint32), ("scope", c_char_p),
+        ("align_drop", c_uint32), ("scope", c_char_p), ("notices", POINTER(Notice)), ("n_notices", c_uint64),
     )
 
 
@@ -140,12 +146,12 @@ _PROTOTYPES: tuple[tuple[str, object, list[object]], ...] = (
     ("dflow_udf_functions", c_int64, [c_char_p, c_uint64]),
     ("dflow_udf_open", c_int, [POINTER(Config), POINTER(c_void_p)]),
     ("dflow_udf_wait", c_int, [c_void_p, c_int, c_int64]),
-    ("dflow_udf_state", c_int, [c_void_p]),
+    ("dflow_udf_get_state", c_int, [c_void_p]),
     ("dflow_udf_start", c_int, [c_void_p]),
     ("dflow_udf_stop", c_int, [c_void_p]),
     ("dflow_udf_close", None, [c_void_p]),
-    ("dflow_udf_stats", c_int, [c_void_p, c_int32, POINTER(Stats)]),
-    ("dflow_udf_failure", c_int, [c_void_p, POINTER(FailureRecord)]),
+    ("dflow_udf_get_stats", c_int, [c_void_p, c_int32, POINTER(Stats)]),
+    ("dflow_udf_get_failure", c_int, [c_void_p, POINTER(FailureRecord)]),
     ("dflow_udf_catch_crashes", c_int, []),
 )
 

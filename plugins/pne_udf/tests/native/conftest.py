@@ -1,0 +1,356 @@
+"""A rig for the native runtime: libflow_func.so, a transport in plain memory, and functions as users write them.
+
+Messages go in and come out as the Python side makes and reads them, so every byte the runtime writes is looked at with
+the code it has to agree with.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dflow_core.message import FlowMsg, HeapBlock, MsgInfo, encode, root_token
+from dflow_core.spi import include_dir
+from dflow_pne_udf.native import seam
+from dflow_pne_udf.native.attrs import pack_attrs
+
+HERE = Path(__file__).resolve().parent
+SDK = Path(seam.__file__).resolve().parent.parent / "sdk"
+LIBRARY = SDK / "devlib" / "linux" / platform.machine() / "libflow_func.so"
+SECOND = 1_000_000_000
+READY, RUNNING, SUSPENDED, FINISHED, FAILED = 1, 2, 3, 4, 5
+U32 = ctypes.c_uint32
+P32 = ctypes.POINTER(U32)
+
+
+class BlockView(ctypes.Structure):
+    _fields_ = [("head", ctypes.c_void_p), ("data", ctypes.c_void_p), ("size", ctypes.c_uint64)]
+
+
+class Table(ctypes.Structure):
+    _fields_ = [
+        ("abi", U32), ("size", U32), ("context", ctypes.c_void_p),
+        ("allocate", ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int64)),
+        ("retain", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)),
+        ("release", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)),
+        ("view", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.POINTER(BlockView))),
+        ("queue_find", ctypes.c_void_p),
+        ("enqueue", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, U32, ctypes.c_int64, ctypes.c_int64)),
+        ("dequeue", ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, U32, ctypes.c_int64)),
+        ("take_dropped", ctypes.c_void_p),
+        ("level", ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, U32)),
+        ("close", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, U32)),
+    ]
+
+
+class Invoked(ctypes.Structure):
+    _fields_ = [
+        ("key", ctypes.c_char_p), ("inputs", ctypes.POINTER(seam.Output)), ("outputs", P32), ("n_inputs", U32),
+        ("n_outputs", U32),
+    ]
+
+
+class Raised(ctypes.Structure):
+    _fields_ = [
+        ("code", ctypes.c_int32), ("expired", U32), ("trans_id", ctypes.c_uint64),
+        ("user_context_id", ctypes.c_uint64), ("head", ctypes.c_uint8 * 256),
+    ]
+
+
+def numbers(values: Sequence[int]) -> ctypes.Array[U32]:
+    """A C array; never empty, so that it has an address."""
+    return (U32 * max(1, len(values)))(*values)
+
+
+@dataclass
+class FuncSetup:
+    """A function of the node: its ports, and whether it takes queues."""
+
+    name: str
+    inputs: Sequence[int] = (0,)
+    outputs: Sequence[int] = (0,)
+    stream: bool = False
+
+
+class Heap:
+    """The transport in plain memory.
+
+    Args:
+        path: The library.
+        limit: Bytes of blocks; 0 is no limit.
+    """
+
+    def __init__(self, path: Path, limit: int = 0) -> None:
+        self._lib = ctypes.CDLL(str(path))
+        self._lib.heap_create.restype = ctypes.c_void_p
+        self._lib.heap_create.argtypes = [ctypes.c_uint64]
+        for name in ("heap_queue", "heap_blocks", "heap_destroy"):
+            getattr(self._lib, name).argtypes = [ctypes.c_void_p]
+        self._lib.heap_queue.argtypes = [ctypes.c_void_p, ctypes.c_char_p, U32]
+        self.address = self._lib.heap_create(limit)
+        self.table = Table.from_address(self.address)
+
+    def queue(self, name: str, depth: int = 16) -> int:
+        """A new queue."""
+        return int(self._lib.heap_queue(self.address, name.encode(), depth))
+
+    @property
+    def blocks(self) -> int:
+        """Blocks that somebody holds."""
+        return int(self._lib.heap_blocks(self.address))
+
+    def put(self, queue: int, msg: FlowMsg) -> None:
+        """Send a message."""
+        heap = HeapBlock(msg.wire_size)
+        msg.write_to(heap)
+        data = heap.array().tobytes()
+        key = self.table.allocate(self.table.context, len(data), 0)
+        view = BlockView()
+        assert self.table.view(self.table.context, key, ctypes.byref(view)) == 0
+        ctypes.memmove(view.head, data, len(data))
+        assert self.table.enqueue(self.table.context, queue, key, 5 * SECOND) == 0
+
+    def get(self, queue: int, wait: float = 5.0) -> FlowMsg | None:
+        """The next message, copied out of its block; None if none came."""
+        key = self.table.dequeue(self.table.context, queue, int(wait * SECOND))
+        if key < 0:
+            return None
+        view = BlockView()
+        assert self.table.view(self.table.context, key, ctypes.byref(view)) == 0
+        copy = HeapBlock(view.size)
+        copy.array(writable=True)[:] = np.ctypeslib.as_array((ctypes.c_uint8 * view.size).from_address(view.head))
+        assert self.table.release(self.table.context, key) == 0
+        return FlowMsg.from_block(copy)
+
+    def close(self, queue: int) -> None:
+        """Close a queue."""
+        self.table.close(self.table.context, queue)
+
+    def destroy(self) -> None:
+        """End the group."""
+        self._lib.heap_destroy(self.address)
+
+
+@dataclass
+class Rig:
+    """One instance with its queues.
+
+    Args:
+        library, heap: What it runs on.
+        funcs: Its functions.
+        inputs, outputs: Numbers of ports.
+        depth: Of every queue.
+        attrs: Init parameters.
+        options: More fields of the configuration.
+        invoked: Key of a model with one input and one output whose queues are `fed` and `fetched`.
+        dead: (trans_id, data_label, ports) of parts that were lost.
+    """
+
+    library: ctypes.CDLL
+    heap: Heap
+    funcs: Sequence[FuncSetup]
+    inputs: int = 1
+    outputs: int = 1
+    depth: int = 16
+    attrs: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
+    invoked: str = ""
+    dead: Sequence[tuple[int, int, Sequence[int]]] = ()
+    udf: int | None = None
+
+    def open(self) -> int:
+        """Open it; 0 or the code."""
+        self.ins = [self.heap.queue(f"in{i}", self.depth) for i in range(self.inputs)]
+        self.outs = [self.heap.queue(f"out{i}", self.depth) for i in range(self.outputs)]
+        self._keep: list[object] = []
+        config = seam.Config(api=1, node=b"node", work_path=b"/some/folder", device_id=3, instance=1, instance_count=4)
+        config.transport = self.heap.address
+        config.funcs, config.n_funcs = self._array(seam.Func, [self._func(func) for func in self.funcs])
+        config.inputs, config.n_inputs = self._kept(numbers(self.ins)), len(self.ins)
+        config.outputs, config.n_outputs = self._array(seam.Output, [self._output(queue) for queue in self.outs])
+        if self.invoked:
+            self.fed, self.fetched = self.heap.queue("fed"), self.heap.queue("fetched")
+            feeds, count = self._array(seam.Output, [self._output(self.fed)])
+            outputs = self._kept(numbers([self.fetched]))
+            models, config.n_invoked = self._array(
+                Invoked, [Invoked(self.invoked.encode(), feeds, outputs, count, 1)]
+            )
+            config.invoked = ctypes.cast(models, ctypes.c_void_p)
+        parts = [seam.DeadPartRecord(trans, self._kept(numbers(p)), label, len(p)) for trans, label, p in self.dead]
+        config.dead_parts, config.n_dead_parts = self._array(seam.DeadPartRecord, parts)
+        attrs = pack_attrs(self.attrs)
+        config.attrs, config.attrs_size = attrs, len(attrs)
+        config.align_timeout_ms = -1
+        for name, value in self.options.items():
+            setattr(config, name, value)
+        made = ctypes.c_void_p()
+        code = int(self.library.dflow_udf_open(ctypes.byref(config), ctypes.byref(made)))
+        self.udf = made.value
+        return code
+
+    def start(self) -> Rig:
+        """Open and start it."""
+        assert self.open() == 0, self.error()
+        assert self.wait(0) == READY, self.failure().message
+        assert self.library.dflow_udf_start(self.udf) == 0
+        return self
+
+    def wait(self, state: int, seconds: float = 10.0) -> int:
+        """Wait until it is in another state."""
+        return int(self.library.dflow_udf_wait(self.udf, state, int(seconds * SECOND)))
+
+    def wait_for(self, wanted: int) -> None:
+        """Wait until it is in this state."""
+        state = self.library.dflow_udf_get_state(self.udf)
+        while state != wanted:
+            state, before = self.wait(state), state
+            assert state != before, f"still {state}, not {wanted}"
+
+    def feed(self, trans_id: int, value: object = None, port: int = 0, **fields: object) -> MsgInfo:
+        """Feed a value as the caller of a graph would; returns its head."""
+        info = MsgInfo(**{"trans_id": trans_id, "token": root_token(trans_id), **fields})  # type: ignore[arg-type]
+        self.put(encode(value, info), port)
+        return info
+
+    def put(self, msg: FlowMsg, port: int = 0) -> None:
+        """Send a message to an input."""
+        self.heap.put(self.ins[port], msg)
+
+    def get(self, output: int = 0) -> FlowMsg:
+        """The next message of an output."""
+        msg = self.heap.get(self.outs[output])
+        assert msg is not None, f"nothing came; {self.failure().message!r}"
+        return msg
+
+    def is_silent(self, output: int = 0) -> bool:
+        """Whether nothing lies in an output."""
+        return self.heap.table.level(self.heap.table.context, self.outs[output]) == 0
+
+    def end(self) -> None:
+        """Close the inputs and wait for the end."""
+        for queue in self.ins:
+            self.heap.close(queue)
+        self.wait_for(FINISHED)
+
+    def error(self) -> str:
+        """Text of the last call that failed."""
+        return str(self.library.dflow_udf_last_error().decode())
+
+    def failure(self) -> seam.FailureRecord:
+        """Why it failed."""
+        failure = seam.FailureRecord()
+        self.library.dflow_udf_get_failure(self.udf, ctypes.byref(failure))
+        return failure
+
+    def stats(self, func: int = -1) -> seam.Stats:
+        """Its counters."""
+        stats = seam.Stats()
+        assert self.library.dflow_udf_get_stats(self.udf, func, ctypes.byref(stats)) == 0
+        return stats
+
+    def notify(self, code: int, trans_id: int, user_context_id: int, *, expired: bool = False) -> None:
+        """Tell it of another node's exception."""
+        raised = Raised(code, int(expired), trans_id, user_context_id)
+        self.library.dflow_udf_notify_exception(ctypes.c_void_p(self.udf), b"", ctypes.byref(raised))
+
+    def take_raised(self) -> tuple[int, int, int] | None:
+        """Code, transaction and user context of an exception it raised; None if there is none."""
+        raised = Raised()
+        found = self.library.dflow_udf_take_exception(ctypes.c_void_p(self.udf), ctypes.byref(raised))
+        return (raised.code, raised.trans_id, raised.user_context_id) if found else None
+
+    def close(self) -> None:
+        """Destroy it."""
+        if self.udf is not None:
+            self.library.dflow_udf_stop(self.udf)
+            for queue in self.ins:  # wakes it, so that no test waits for a slice
+                self.heap.close(queue)
+            self.library.dflow_udf_close(self.udf)
+            self.udf = None
+
+    def _kept(self, thing: ctypes.Array[U32]) -> ctypes.Array[U32]:
+        self._keep.append(thing)
+        return thing
+
+    def _array(self, kind: type, items: Sequence[ctypes.Structure]) -> tuple[object, int]:
+        array = (kind * max(1, len(items)))(*items)
+        self._keep.append(array)
+        return array, len(items)
+
+    def _func(self, func: FuncSetup) -> seam.Func:
+        inputs, outputs = self._kept(numbers(func.inputs)), self._kept(numbers(func.outputs))
+        return seam.Func(func.name.encode(), inputs, outputs, len(func.inputs), len(func.outputs), int(func.stream))
+
+    def _output(self, queue: int) -> seam.Output:
+        route = seam.RouteList(self._kept(numbers([queue])), 1)
+        self._keep.append(route)
+        return seam.Output(ctypes.pointer(route), 1)
+
+
+def compiled(target: Path, sources: Sequence[Path], *flags: str) -> Path:
+    """A program or library, built from C++ sources with every warning an error."""
+    command = ["g++", "-Wall", "-Wextra", "-Werror", *flags, *map(str, sources), "-o", str(target)]
+    command += ["-L", str(LIBRARY.parent), "-lflow_func", "-pthread"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+@pytest.fixture(scope="session")
+def library() -> ctypes.CDLL:
+    """The library under test."""
+    assert LIBRARY.exists(), f"{LIBRARY} is missing: install the plugin where there is a C++ compiler"
+    found = seam.runtime(LIBRARY)
+    for name in ("suspend", "recover"):
+        getattr(found, f"dflow_udf_{name}").argtypes = [ctypes.c_void_p]
+    return found
+
+
+@pytest.fixture(scope="session")
+def heap_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The transport in plain memory, built."""
+    target = tmp_path_factory.mktemp("heap") / "libheap.so"
+    include = f"-I{include_dir()}"
+    return compiled(target, [HERE / "heap_transport.cc"], "-std=c++17", "-O1", "-fPIC", "-shared", include)
+
+
+@pytest.fixture(scope="session")
+def udf_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The users' functions, built as samples are: C++11, the old string, one include folder each way."""
+    flags = ["-std=c++11", "-O0", "-D_GLIBCXX_USE_CXX11_ABI=0", "-ftrapv", "-fstack-protector-all", "-fPIC", "-shared"]
+    includes = [f"-I{SDK / 'include'}", f"-I{SDK / 'include' / 'flow_func'}"]
+    target = tmp_path_factory.mktemp("udfs") / "libudfs.so"
+    return compiled(target, sorted(HERE.glob("udfs/*.cc")), *flags, *includes)
+
+
+@pytest.fixture
+def make_rig(library: ctypes.CDLL, heap_library: Path, udf_library: Path) -> Iterator[Callable[..., Rig]]:
+    """Make rigs; they are closed at the end, and no block may be left."""
+    heaps: list[Heap] = []
+    rigs: list[Rig] = []
+
+    def make(*funcs: tuple[object, ...] | str, limit: int = 0, **more: object) -> Rig:
+        heap = Heap(heap_library, limit)
+        heaps.append(heap)
+        setups = [FuncSetup(func) if isinstance(func, str) else FuncSetup(*func) for func in funcs]
+        options = {"library": str(udf_library).encode(), **more.pop("options", {})}  # type: ignore[dict-item]
+        rigs.append(Rig(library, heap, setups, options=options, **more))  # type: ignore[arg-type]
+        return rigs[-1]
+
+    yield make
+    for rig in rigs:
+        rig.close()
+    for heap in heaps:
+        for queue in range(64):
+            while heap.get(queue, 0) is not None:
+                pass
+        left = heap.blocks
+        heap.destroy()
+        assert left == 0, f"{left} blocks are left"

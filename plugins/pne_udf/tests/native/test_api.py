@@ -1,0 +1,119 @@
+"""Every call of the C++ API, from functions that check what they get (`udfs/every_call.cc`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from dflow_core.message import Aux, DataFlag, Member, MsgInfo, encode, root_token
+from dflow_core.types import DataType
+
+ATTRS = {
+    "text": "hello", "number": -5, "real": 2.5, "flag": True, "type": DataType.BF16, "texts": ["a", "b"],
+    "numbers": [1, 2], "reals": [0.5, 1.5], "flags": [True, False], "types": [DataType.UINT16], "lists": [[1, 2], [3]],
+}
+SCATTER = 4
+
+
+def feed(rig: object) -> None:
+    """The message that the checks expect."""
+    rig.feed(7, np.zeros(2), start_time=11, end_time=22, flags=3, user_data=b"abcdefgh")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "name", ["attributes", "parameters", "head", "tensors", "allocators", "outputs", "strings"]
+)
+def test_api(make_rig: Callable, name: str) -> None:
+    rig = make_rig((name, (0,), (0, 1)), outputs=2, attrs=ATTRS, options={"flags": SCATTER}).start()
+    feed(rig)
+    assert int(rig.get().get_tensor()) == 0, f"a check in line {int(rig.get().get_tensor())} failed"
+
+
+def test_head_that_was_set_arrives(make_rig: Callable) -> None:
+    rig = make_rig(("head", (0,), (0, 1)), outputs=2).start()
+    feed(rig)
+    info = rig.get(1).info
+    assert (info.start_time, info.end_time, info.flags, info.route_label) == (33, 44, 1, 5)
+    assert (info.user_data[:8], info.trans_id, info.token) == (b"abcdefgh", 7, root_token(7))
+
+
+def test_balanced_messages_carry_labels(make_rig: Callable) -> None:
+    rig = make_rig(("outputs", (0,), (0, 1)), outputs=2, options={"flags": SCATTER}).start()
+    feed(rig)
+    parts = [rig.get(1).info for _ in range(2)]
+    assert [(info.data_label, info.route_label) for info in parts] == [(2, 2), (6, 6)]  # (0, 1) and (1, 2) of 2 x 3
+    assert rig.get(1).info.data_flag & DataFlag.END
+
+
+def test_a_model_is_run(make_rig: Callable) -> None:
+    rig = make_rig("invoke", invoked="model").start()
+    rig.feed(7, np.arange(3.0))
+    asked = rig.heap.get(rig.fed)
+    assert asked.info.trans_id == 7
+    answer = MsgInfo(7, token=asked.info.token)
+    rig.heap.put(rig.fetched, encode(np.arange(3.0) * 2, answer))
+    assert rig.get().get_tensor().tolist() == [0.0, 2.0, 4.0]
+
+
+def test_an_exception_of_another_function_is_delivered_once(make_rig: Callable) -> None:
+    rig = make_rig("exceptions").start()
+    rig.notify(9900001, 4, 6)
+    rig.feed(3, np.zeros(1))
+    assert rig.get().info.trans_id == 3
+    rig.feed(4, np.zeros(1))  # what is still to come of it is dropped
+    rig.feed(5, np.zeros(1))
+    assert rig.get().info.trans_id == 5
+    rig.end()
+    assert rig.stats().calls == 3
+
+
+def test_an_exception_that_was_raised_can_be_taken(make_rig: Callable) -> None:
+    rig = make_rig("behave").start()
+    rig.feed(9, np.array([10], np.int32))
+    assert rig.get().info.ret_code == 9900010
+    assert rig.take_raised() == (9900010, 9, 5)
+    assert rig.take_raised() is None
+
+
+def test_multi_functions_share_one_object(make_rig: Callable) -> None:
+    rig = make_rig(("first", (0,), (0,)), ("second", (1,), (1,)), inputs=2, outputs=2).start()
+    seen = []
+    for trans_id in range(1, 4):
+        for port in (0, 1):
+            rig.feed(trans_id, None, port=port)
+            seen.append(int(rig.get(port).get_tensor()[0]))
+    assert seen == [1001, 2001, 3001, 4001, 5001, 6001]  # calls of both, and one Init
+
+
+def test_null_messages_reach_the_function(make_rig: Callable) -> None:
+    rig = make_rig("behave").start()
+    rig.feed(1, None, flags=1)
+    out = rig.get()
+    assert (out.is_null, out.info.flags, out.info.token) == (True, 1, root_token(1))
+
+
+def test_members_of_a_batch_pass_on(make_rig: Callable) -> None:
+    rig = make_rig("behave").start()
+    heads = [MsgInfo(n, token=root_token(n)) for n in (1, 2, 3)]
+    aux = Aux(tuple(Member(head) for head in heads))
+    for what in (0, 1, 2):
+        rig.put(encode(np.array([what], np.int32), heads[0], aux=aux))
+        out = rig.get()
+        assert [m.info.trans_id for m in out.aux.members] == [1, 2, 3], what
+    assert out.aux.error is not None
+
+
+def test_memory_that_can_never_be_had_gives_a_null_pointer(make_rig: Callable) -> None:
+    rig = make_rig("tensors", outputs=1, limit=60_000).start()
+    rig.feed(7, np.zeros(2))
+    assert int(rig.get().get_tensor()) == 0
+    rig.end()
+
+
+def test_attributes_that_are_no_attributes(make_rig: Callable) -> None:
+    rig = make_rig("pass", options={"attrs": b"\x05\0\0\0abc", "attrs_size": 7})
+    assert rig.open() == -1
+    assert "attributes" in rig.error()
+

@@ -1,0 +1,184 @@
+"""C++ functions in graphs: results, faults of every kind, and what the caller is told."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import numpy as np
+import pytest
+
+import dflow_core as df
+from dflow_core.errors import (
+    CompileError,
+    DeployError,
+    GraphError,
+    InstanceLostError,
+    NodeError,
+    PackagingError,
+    StartupError,
+    UsageError,
+)
+
+COPIES = """
+cmake_minimum_required(VERSION 3.14)
+project(UDF NONE)
+add_custom_target(copy ALL cmake -E copy ${CMAKE_CURRENT_LIST_DIR}/data ${RELEASE_DIR}/lib${UDF_TARGET_LIB}.so)
+"""
+
+
+@pytest.fixture
+def node(built, store):
+    """Makes a node of the built project: function, ports and node options."""
+
+    def make(functions=("scale",), inputs=1, outputs=1, params=None, **options) -> df.FlowNode:
+        funcs = [f if isinstance(f, dict) else {"func_name": f} for f in functions]
+        point = df.FuncProcessPoint(built.configure(func_list=funcs, input_num=inputs, output_num=outputs))
+        for name, value in (params or {}).items():
+            point.set_init_param(name, value)
+        made = point.fnode(inputs, outputs, name="cpp")
+        return made.set_options(**options) if options else made
+
+    yield make
+    built.configure()
+
+
+def graph_of(node, **options) -> df.FlowGraph:
+    made = node(*(df.FlowData(f"x{i}") for i in range(node.input_num)))
+    return df.FlowGraph(list(made) if isinstance(made, tuple) else [made], options)
+
+
+def floats(*values: float) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+def test_a_function_runs_with_its_parameters(node):
+    with graph_of(node(params={"factor": 3})) as graph:
+        for number in range(20):
+            np.testing.assert_array_equal(graph(floats(number, 1)), floats(3 * number, 3))
+
+
+def test_functions_of_one_object_own_their_ports(node):
+    add = {"func_name": "add", "inputs_index": [0, 2], "outputs_index": [0]}
+    with graph_of(node([add, {"func_name": "pass", "inputs_index": [1], "outputs_index": [1]}], 3, 2)) as graph:
+        total, passed = graph(floats(1), floats(5), floats(2))
+    np.testing.assert_array_equal(total, floats(3, 1))  # and Init was called once
+    np.testing.assert_array_equal(passed, floats(5))
+
+
+def test_cpp_and_python_nodes_work_on_each_others_results(node):
+    halve = df.pyflow(lambda values: values / 2)
+    first = node(params={"factor": 8})(df.FlowData("x"))
+    with df.FlowGraph([halve.fnode()(first)]) as graph:
+        results = list(graph.map([floats(i) for i in range(50)]))
+    np.testing.assert_array_equal(np.concatenate(results), np.arange(50, dtype=np.float32) * 4)
+
+
+def test_two_instances_share_the_work(node):
+    with graph_of(node(instances=2)) as graph:
+        results = list(graph.map([floats(i) for i in range(50)]))
+        nodes = graph.running.stats().nodes
+    np.testing.assert_array_equal(np.concatenate(results), np.arange(50, dtype=np.float32) * 2)
+    assert sum(node.calls for node in nodes) == 50 and all(node.busy > 0 for node in nodes)
+
+
+# What a call does wrong ends its own transaction.
+
+
+def test_a_code_ends_its_own_transaction(node):
+    with graph_of(node()) as graph:
+        with pytest.raises(NodeError, match="9900013") as caught:
+            graph(floats(-13))
+        assert caught.value.node == "cpp" and caught.value.ret_code == 9900013
+        np.testing.assert_array_equal(graph(floats(1)), floats(2))
+
+
+def test_an_exception_ends_its_own_transaction(node):
+    with graph_of(node()) as graph:
+        with pytest.raises(NodeError, match="int"):
+            graph(floats(-14))
+        np.testing.assert_array_equal(graph(floats(1)), floats(2))
+
+
+def test_a_crash_ends_its_transaction_and_the_instance_comes_back(node):
+    with graph_of(node(restarts=1), output="none") as graph:
+        with pytest.raises(InstanceLostError, match="SIGSEGV") as caught:
+            graph(floats(-15))
+        assert re.search(r"libscale.so.*Scale.*Proc", str(caught.value))
+        np.testing.assert_array_equal(graph(floats(1)), floats(2))
+
+
+def test_on_error_stop_ends_the_graph(node):
+    with graph_of(node(on_error="stop")) as graph:
+        with pytest.raises(NodeError, match="9900013"):
+            graph(floats(-13))
+        with pytest.raises(df.DflowError):
+            graph(floats(1))
+
+
+# What is wrong before the first message is an error of the start.
+
+
+@pytest.mark.parametrize(
+    ("function", "params", "text"),
+    [("scale", {"factor": 99}, r"Init.* 7"), ("throws", {}, "no such device")],
+)
+def test_what_cannot_be_made_or_initialised_does_not_start(node, function, params, text):
+    with pytest.raises(StartupError, match=text) as caught, graph_of(node([function], params=params)):
+        pass
+    assert caught.value.node == "cpp"
+
+
+def test_a_constructor_that_hangs_ends_at_the_start_limit(node):
+    with pytest.raises(DeployError, match="cpp"), graph_of(node(["hangs"]), start_timeout=1.0, stop_timeout=0.5):
+        pass
+
+
+def test_a_library_with_a_missing_symbol_does_not_start(project, tmp_path):
+    source = tmp_path / "needs.c"
+    source.write_text("void gpu_open_device(void); void f(void) { gpu_open_device(); }\n")
+    library = project.folder / "data"
+    subprocess.run(["cc", "-shared", "-fPIC", "-Wl,-z,now", "-o", str(library), str(source)], check=True)
+    project.write("CMakeLists.txt", COPIES)
+    point = df.FuncProcessPoint(project.config)
+    with pytest.raises(StartupError, match="gpu_open_device"), graph_of(point.fnode(1, 1, name="cpp")):
+        pass
+
+
+# What is wrong with the project is told when the graph is compiled or checked.
+
+
+def test_a_name_that_is_not_registered_lists_those_that_are(node):
+    with pytest.raises(CompileError, match=r"does not register 'skale'; it registers: add, hangs, pass, scale, throws"):
+        graph_of(node(["skale"])).__enter__()
+
+
+def test_faults_of_the_config_are_faults_of_the_graph(node):
+    graph = graph_of(node(inputs=2))
+    graph.nodes[0].point.compile_config_path = "/nowhere/func.json"
+    with pytest.raises(GraphError, match=r"cpp: /nowhere/func.json: no such file"):
+        graph.__enter__()
+
+
+def test_a_node_with_other_ports_than_the_project_is_a_fault(built):
+    point = df.FuncProcessPoint(built.configure(input_num=2))
+    try:
+        with pytest.raises(GraphError, match=r"expected 2 inputs, .* got 1"):
+            graph_of(point.fnode(1, 1, name="cpp")).__enter__()
+    finally:
+        built.configure()
+
+
+def test_inline_mode_says_that_it_cannot(node):
+    made = node()(df.FlowData("x"))
+    with pytest.raises(UsageError, match="in a process of its own only"), df.FlowGraph([made], mode="inline"):
+        pass
+
+
+def test_a_package_for_another_machine_says_what_it_is_for(built, store):
+    from dflow_pne_udf.building import Builder, unpack_release
+    from dflow_pne_udf.config import read_config
+
+    package = Builder(str(store)).package(read_config(str(built.config)))
+    with pytest.raises(PackagingError, match="this machine is Sparc"):
+        unpack_release(package, "Sparc", str(store))
