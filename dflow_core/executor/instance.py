@@ -47,12 +47,13 @@ class InstanceRunner:
         udf_factory: Gives registered built-in UDFs.
         dead_parts: Parts lost with the former process of this instance.
         report: Takes a sentence for the log.
+        stays_here: As in WorkerContext.
     """
 
     def __init__(
         self, model: PneModel, plan: InstancePlan, group: MemoryGroup, loader: WorkerLoader,
         options: Mapping[str, str], udf_factory: Callable[[str], FlowFunc] | None,
-        dead_parts: Sequence[DeadPart], report: Callable[[str], None],
+        dead_parts: Sequence[DeadPart], report: Callable[[str], None], stays_here: tuple[bool, ...] = (),
     ) -> None:
         self._model = model
         self._plan = plan
@@ -62,6 +63,7 @@ class InstanceRunner:
         self._udf_factory = udf_factory
         self._dead_parts = dead_parts
         self._report = report
+        self._stays_here = stays_here
         self._pid = os.getpid()
         self._stopping = threading.Event()
         self._doorbell: Doorbell | None = None
@@ -97,7 +99,7 @@ class InstanceRunner:
             node=model.name, instance=plan.index, instance_count=plan.count, device=plan.device,
             threads=plan.threads, options=self._options,
             alloc=lambda shape, dtype: alloc_tensor(shape, dtype, self._alloc),
-            udf_factory=self._udf_factory, report=self._report,
+            udf_factory=self._udf_factory, report=self._report, stays_here=self._stays_here,
         )
         params = FuncParams(
             model.name, plan.index, plan.count, plan.device, plan.threads, len(plan.inputs), len(plan.outputs),

@@ -264,7 +264,7 @@ class _Executor:
                     models[plan.model], plan, group, loader, request.options,
                     lambda name: registry.udf(name).factory(),
                     [part for part in request.dead_parts if (part.model, part.index) == (plan.model, plan.index)],
-                    _reporter(plan),
+                    _reporter(plan), process.outputs_that_stay(plan),
                 ),
             )
             for plan in process.instances

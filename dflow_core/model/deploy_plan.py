@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -85,6 +85,22 @@ class ProcessPlan:
     engine: str
     env: str
     instances: tuple[InstancePlan, ...]
+
+    def outputs_that_stay(self, plan: InstancePlan) -> tuple[bool, ...]:
+        """For each output of one of its instances, whether all that is sent there is read by one other in here.
+
+        The reader must be the only instance of its model and have no other input, so that it takes messages in the
+        order in which they were sent; the queue must not drop any.
+        """
+        return tuple(self._stays(plan, routes) for routes in plan.outputs)
+
+    def _stays(self, plan: InstancePlan, routes: Sequence[Route]) -> bool:
+        queues = [name for route in routes for name in route.queues]
+        if len(queues) != 1 or queues[0] in plan.notices:
+            return False
+        return any(
+            reader is not plan and reader.inputs == (queues[0],) and reader.count == 1 for reader in self.instances
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,8 @@ class WorkerContext:
         alloc: Gives output arrays that can be sent without a copy.
         udf_factory: Gives a registered built-in UDF by name.
         report: Takes one sentence worth telling once (goes to the node's log).
+        stays_here: For each output, whether its only reader is another model of this engine in this process, so that
+            what it holds is the two workers' own affair; empty where that is not known.
     """
 
     node: str
@@ -132,6 +134,7 @@ class WorkerContext:
     alloc: OutputAlloc = np.empty
     udf_factory: Callable[[str], FlowFunc] | None = None
     report: Callable[[str], None] = lambda _text: None
+    stays_here: tuple[bool, ...] = ()
 
 
 class ModelWorker(abc.ABC):

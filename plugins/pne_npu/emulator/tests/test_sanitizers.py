@@ -1,0 +1,80 @@
+"""The library under sanitizers: built anew, so it runs by command only."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+AREAS = {
+    "devices": {"ACL_EMULATOR_DEVICES": "2"},
+    "streams": {"ACL_EMULATOR_FAULTS": "task:memset#1 slow=100"},
+    "callbacks": {},
+    "memory": {"ACL_EMULATOR_MEMORY": str(1 << 20)},
+    "tensors": {},
+}
+FLAGS = {"address": "address,undefined", "thread": "thread"}
+OPTIONS = {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "halt_on_error=1", "TSAN_OPTIONS": "exitcode=66"}
+
+
+def builder() -> ModuleType:
+    """The module that builds the library."""
+    spec = importlib.util.spec_from_file_location("build_library", HERE.parent / "build_library.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def compiled(name: str, library: Path, flag: str, folder: Path) -> Path:
+    """A test program that uses a library, built with the same sanitizer."""
+    target = folder / name
+    words = ["-std=c11", "-D_GNU_SOURCE", "-g", flag, f"-I{HERE.parent / 'src/dflow_acl_emulator/home/include'}"]
+    source = str(HERE / "programs" / f"{name}.c")
+    command = [shutil.which("cc") or "cc", *words, source, f"-L{library.parent}", "-lascendcl", "-pthread"]
+    subprocess.run([*command, "-o", str(target)], check=True, capture_output=True)
+    return target
+
+
+@pytest.fixture(scope="module", params=FLAGS)
+def sanitized(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A library built with a sanitizer, and the compiler's flag for it."""
+    flag = f"-fsanitize={FLAGS[request.param]}"
+    target = tmp_path_factory.mktemp(request.param) / "libascendcl.so"
+    builder().build(target, ("-O1", "-g", flag))
+    return target, flag
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("area", AREAS)
+def test_an_area_is_clean(
+    sanitized: tuple[Path, str], area: str, environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    library, flag = sanitized
+    program = compiled(area, library, flag, tmp_path)
+    found = {**environment, **AREAS[area], **OPTIONS, "LD_LIBRARY_PATH": str(library.parent)}
+    done = subprocess.run([str(program)], env=found, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_models_are_clean(
+    sanitized: tuple[Path, str], om: Callable[..., Path], models: Path, environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    """Leaks are not looked for: OpenVINO keeps memory until the process ends, and is no work of ours."""
+    library, flag = sanitized
+    if "thread" in flag:
+        pytest.skip("OpenVINO's own synchronisation is unknown to this sanitizer")
+    program = compiled("model", library, flag, tmp_path)
+    found = {**environment, **OPTIONS, "ASAN_OPTIONS": "detect_leaks=0", "LD_LIBRARY_PATH": str(library.parent)}
+    done = subprocess.run([str(program), str(om(models / "add_float.onnx"))], env=found, capture_output=True, text=True,
+                          timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
