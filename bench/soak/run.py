@@ -19,6 +19,7 @@ import signal
 import struct
 import sys
 import time
+from array import array
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -79,9 +80,9 @@ def source(notes: Notes, messages: int, seed: int, parent: int) -> Callable[[Mem
             notes.next = number + 1
             size = rng.choice(SIZES)
             block = member.alloc(HEAD + size, None)
-            array = block.array(writable=True)
-            array[:HEAD] = np.frombuffer(MsgInfo(trans_id=number).pack(size), np.uint8)
-            NUMBER.pack_into(array, HEAD + size - NUMBER.size, number)
+            data = block.array(writable=True)
+            data[:HEAD] = np.frombuffer(MsgInfo(trans_id=number).pack(size), np.uint8)
+            NUMBER.pack_into(data, HEAD + size - NUMBER.size, number)
             queue.put(block)
 
     return work
@@ -109,14 +110,14 @@ def sink(notes: Notes, parent: int) -> Callable[[MemoryGroup], None]:
             block = queue.get(1)
             if block is None:
                 continue
-            array = block.array()
-            (number,) = NUMBER.unpack_from(array, array.size - NUMBER.size)
+            data = block.array()
+            (number,) = NUMBER.unpack_from(data, data.size - NUMBER.size)
             if number <= notes.last:
                 print(f"number {number} came after {notes.last}", file=sys.stderr, flush=True)
                 os.abort()
             notes.seen[number] += 1
             notes.last = number
-            del array, block
+            del data, block
 
     return work
 
@@ -139,7 +140,7 @@ class Soak:
         self.notes = Notes(messages)
         self.lost: list[tuple[int, str]] = []
         self.counts: Counter[str] = Counter()
-        self.memory: list[tuple[int, float]] = []
+        self.memory = array("d")  # next number, own bytes, bytes of the group; and again
         self._children = [self._start(role) for role in range(4)]
 
     def _start(self, role: int) -> Child:
@@ -176,7 +177,7 @@ class Soak:
     def _measure(self) -> None:
         """Bytes this process has for itself, and what the group has taken from the machine."""
         status = Path("/proc/self/status").read_text(encoding="ascii").split("RssAnon:")[1].split()
-        self.memory.append((self.notes.next, int(status[0]) * 1024 + self.group.stats().bytes_backed))
+        self.memory.extend((self.notes.next, int(status[0]) * 1024, self.group.stats().bytes_backed))
 
     def run(self) -> None:
         """Until every number was used and what is on its way has come."""
@@ -223,27 +224,32 @@ class Soak:
         reported = {number for number, queue in self.lost if queue}
         doubt = sum(bool(self.notes.seen[number]) for number in reported)
         sent = self.group.stats().queues[0].sent
-        slope, noise = growth(self.memory)
         return (
             f"{self._messages:,} numbers, {sent:,} sent, {seen:,} seen, {len(reported)} reported as lost "
             f"({doubt} of them had been seen), {self._messages - sent} never sent\n"
             f"{self.counts['kills']} kills, {self.counts['stops']} stops\n"
-            f"memory: {slope / 1e6:+.3f} MB a million messages, +- {noise / 1e6:.3f} (two standard errors); "
-            f"{max(m for _, m in self.memory) / 1e6:.1f} MB at most"
+            + "\n".join(
+                f"memory of {name}: {slope / 1e6:+.3f} MB a million messages in the second half, +- {noise / 1e6:.3f}; "
+                f"{most / 1e6:.1f} MB at most"
+                for name, (slope, noise, most) in zip(("the supervisor", "the group"), growth(self.memory))
+            )
         )
 
 
-def growth(samples: list[tuple[int, float]]) -> tuple[float, float]:
-    """Bytes a million messages over the second half of the samples, and two standard errors of that."""
-    half = samples[len(samples) // 2 :]
-    if len(half) < 8:
-        return 0.0, 0.0
-    x, y = np.array(half, np.float64).T
-    x = (x - x.mean()) / 1e6
+def growth(samples: array[float]) -> list[tuple[float, float, float]]:
+    """Bytes a million messages over the second half, two standard errors of that, and the most: of either memory."""
+    table = np.array(samples).reshape(-1, 3)
+    half = table[len(table) // 2 :]
+    found = []
+    x = (half[:, 0] - half[:, 0].mean()) / 1e6
     spread = float((x * x).sum()) or 1.0
-    slope = float((x * (y - y.mean())).sum()) / spread
-    rest = y - y.mean() - slope * x
-    return slope, 2 * float(np.sqrt((rest * rest).sum() / (len(half) - 2) / spread))
+    for column in (1, 2):
+        y = half[:, column] - half[:, column].mean()
+        slope = float((x * y).sum()) / spread
+        rest = y - slope * x
+        noise = 2 * float(np.sqrt((rest * rest).sum() / max(1, len(half) - 2) / spread))
+        found.append((slope, noise, float(table[:, column].max())))
+    return found
 
 
 def main() -> int:

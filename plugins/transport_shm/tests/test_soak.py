@@ -29,8 +29,8 @@ def test_messages_of_killed_processes_are_accounted_for() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_memory_stays_level_over_a_million_messages() -> None:
-    text = soak("--messages", "1000000", "--seed", "2", limit=800)
-    found = re.search(r"memory: ([+-][\d.]+) MB a million messages, \+- ([\d.]+)", text)
-    assert found, text
-    slope, noise = float(found[1]), float(found[2])
-    assert slope < max(2.0, 2 * noise), text
+    """The group keeps at most 64 MiB that lie idle; after thousands of kills it has them."""
+    text = soak("--messages", "1000000", "--pause", "0.01", "--seed", "2", limit=800)
+    found = re.findall(r"memory of .*: ([+-][\d.]+) MB a million messages in the second half", text)
+    assert len(found) == 2, text
+    assert all(float(slope) < 4 for slope in found), text
