@@ -1,6 +1,6 @@
 """Millions of messages through four processes that are killed and stopped all the time: none is lost unaccounted for.
 
-usage: python bench/soak/run.py [--messages 10000000] [--pause 0.05] [--seed 1]
+usage: python bench/soak/run.py [--messages 10000000] [--secs SECONDS] [--pause 0.05] [--seed 1]
 
 source -> A -> B -> sink, queues of 8, messages of 64 B to 1 MB with a number each. Whenever the pause is over, one of
 the four is killed (and started again) or stopped for a moment. At the end every number was seen by the sink, was
@@ -36,7 +36,7 @@ HOPS = ("hop 0", "hop 1", "hop 2")
 SIZES = (64, 64, 64, 300, 300, 4096, 4096, 4096, 20_000, 150_528, 1 << 20)
 HEAD = 256
 LIMIT = 120.0
-NOTE = struct.Struct("<qq")
+NOTE = struct.Struct("<qqq")
 NUMBER = struct.Struct("<q")
 
 
@@ -46,8 +46,8 @@ class Notes:
     def __init__(self, messages: int) -> None:
         self._memory = mmap.mmap(-1, NOTE.size + messages + 1)
         self.seen = np.frombuffer(self._memory, np.uint8, messages + 1, NOTE.size)
-        self._words = np.frombuffer(self._memory, np.int64, 2)
-        self._words[0] = 1
+        self._words = np.frombuffer(self._memory, np.int64, 3)
+        self._words[0], self._words[2] = 1, messages
 
     @property
     def next(self) -> int:
@@ -56,6 +56,15 @@ class Notes:
     @next.setter
     def next(self, number: int) -> None:
         self._words[0] = number
+
+    @property
+    def goal(self) -> int:
+        """The last number there will be."""
+        return int(self._words[2])
+
+    @goal.setter
+    def goal(self, number: int) -> None:
+        self._words[2] = number
 
     @property
     def last(self) -> int:
@@ -71,12 +80,12 @@ def parent_lives(parent: int) -> bool:
     return os.getppid() == parent
 
 
-def source(notes: Notes, messages: int, seed: int, parent: int) -> Callable[[MemoryGroup], None]:
+def source(notes: Notes, seed: int, parent: int) -> Callable[[MemoryGroup], None]:
     """Make messages. The number is taken before anything is done with it, so none is used twice."""
 
     def work(member: MemoryGroup) -> None:
         queue, rng = member.queue(HOPS[0]), random.Random(seed)
-        while (number := notes.next) <= messages and parent_lives(parent):
+        while (number := notes.next) <= notes.goal and parent_lives(parent):
             notes.next = number + 1
             size = rng.choice(SIZES)
             block = member.alloc(HEAD + size, None)
@@ -132,7 +141,7 @@ class Soak:
     """
 
     def __init__(self, messages: int, pause: float, seed: int) -> None:
-        self._messages, self._pause, self._rng = messages, pause, random.Random(seed)
+        self._pause, self._rng = pause, random.Random(seed)
         self._transport = ShmTransport()
         self.group = self._transport.create_group(GroupConfig(memory_limit=256 << 20, max_members=16, spin_us=5))
         for name in HOPS:
@@ -146,7 +155,7 @@ class Soak:
     def _start(self, role: int) -> Child:
         parent = os.getpid()
         work = (
-            source(self.notes, self._messages, self._rng.getrandbits(32), parent),
+            source(self.notes, self._rng.getrandbits(32), parent),
             stage(1, parent),
             stage(2, parent),
             sink(self.notes, parent),
@@ -179,9 +188,12 @@ class Soak:
         status = Path("/proc/self/status").read_text(encoding="ascii").split("RssAnon:")[1].split()
         self.memory.extend((self.notes.next, int(status[0]) * 1024, self.group.stats().bytes_backed))
 
-    def run(self) -> None:
-        """Until every number was used and what is on its way has come."""
-        while self.notes.next <= self._messages:
+    def run(self, secs: float) -> None:
+        """Until every number was used, or the time is over, and what is on its way has come."""
+        stop = time.monotonic() + secs
+        while self.notes.next <= self.notes.goal:
+            if time.monotonic() > stop:
+                self.notes.goal = self.notes.next
             time.sleep(self._rng.random() * self._pause)
             self._attack(self._rng.randrange(4))
             self._measure()
@@ -224,9 +236,10 @@ class Soak:
         reported = {number for number, queue in self.lost if queue}
         doubt = sum(bool(self.notes.seen[number]) for number in reported)
         sent = self.group.stats().queues[0].sent
+        numbers = self.notes.next - 1
         return (
-            f"{self._messages:,} numbers, {sent:,} sent, {seen:,} seen, {len(reported)} reported as lost "
-            f"({doubt} of them had been seen), {self._messages - sent} never sent\n"
+            f"{numbers:,} numbers, {sent:,} sent, {seen:,} seen, {len(reported)} reported as lost "
+            f"({doubt} of them had been seen), {numbers - sent} never sent\n"
             f"{self.counts['kills']} kills, {self.counts['stops']} stops\n"
             + "\n".join(
                 f"memory of {name}: {slope / 1e6:+.3f} MB a million messages in the second half, +- {noise / 1e6:.3f}; "
@@ -257,11 +270,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=10_000_000)
     parser.add_argument("--pause", type=float, default=0.05, help="most seconds between two attacks")
+    parser.add_argument("--secs", type=float, default=float("inf"), help="end after so many seconds at the latest")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     soak = Soak(args.messages, args.pause, args.seed)
     start = time.monotonic()
-    soak.run()
+    soak.run(args.secs)
     faults = soak.faults()
     print(soak.report())
     print(f"{time.monotonic() - start:.1f} s; " + ("nothing unaccounted for" if not faults else "\n".join(faults)))
