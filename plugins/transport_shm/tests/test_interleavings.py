@@ -2,8 +2,8 @@
 
 What this shows: with two or three parties, one or two messages each and at most so many preemptions, no order of their
 atomic accesses, locks and system calls loses, doubles or reorders a message, leaks a reference, or lets everybody sleep
-while there is work; nor does the death of one of them between any two writes to shared memory, once its reference are
-taken back. The code is the real one, instrumented by the compiler.
+while there is work; nor does the death of one of them between any two writes to shared memory, once its references
+are taken back. The code is the real one, instrumented by the compiler.
 
 What it does not show: more parties, more messages, more preemptions; orders of memory accesses that only machines
 weaker than sequentially consistent ones have (ThreadSanitizer and the hammer look for those, by chance); waits that end
@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 import pytest
 
-NAMES = ["hop", "hop 2", "bell", "share", "memory", "drop oldest", "drop newest", "keep latest", "close", "fan in"]
-NAMES += ["fan out"]
+NAMES = ["hop", "hop 2", "bell", "bell for room", "share", "memory", "trim", "drop oldest", "drop newest"]
+NAMES += ["keep latest", "close", "fan in", "fan out"]
 ALL = 100_000_000
 
 

@@ -102,11 +102,33 @@ static void consume_by_bell(void) {
             left--;
         } else {
             EXPECT(key == DSHM_E_TIMEOUT);
-            EXPECT(dshm_bell_wait(member[1], (uint32_t)bell, &queue, 1, NULL, 0, FOREVER) >= 0);
+            EXPECT(dshm_bell_wait(member[1], (uint32_t)bell, &queue, 1, NULL, 0, FOREVER) == 1);
         }
     }
     EXPECT(dshm_bell_drop(member[1], (uint32_t)bell) == DSHM_OK);
 }
+
+/* Waits at a doorbell for room instead of in `put`. */
+static void produce_by_bell(void) {
+    int bell = dshm_bell_take(member[0]);
+    EXPECT(bell >= 0);
+    for (int i = 0; i < MESSAGES; i++) {
+        int64_t key = dshm_alloc(member[0], 8, FOREVER);
+        EXPECT(key >= 0);
+        *value_of(0, key) = (uint64_t)i + 1;
+        int rc;
+        while ((rc = dshm_put(member[0], queue, key, 0)) == DSHM_E_TIMEOUT)
+            EXPECT(dshm_bell_wait(member[0], (uint32_t)bell, NULL, 0, &queue, 1, FOREVER) == 1);
+        if (rc == DSHM_E_CLOSED) EXPECT(dshm_release(member[0], key) == DSHM_OK);
+        if (rc == DSHM_E_CLOSED) break;
+        EXPECT(rc == DSHM_OK);
+        sent[0]++;
+    }
+    EXPECT(dshm_bell_drop(member[0], (uint32_t)bell) == DSHM_OK);
+}
+
+/* Takes cached blocks away from under their makers. */
+static void trim(void) { EXPECT(dshm_trim(member[2]) >= 0); }
 
 /* One message, held twice by its maker, read by somebody else meanwhile. */
 static void share(void) {
@@ -214,8 +236,10 @@ static const struct scenario scenarios[] = {
     {"hop", start_one, {produce_0, consume_1, NULL, supervise}, finish_one, 3, P(0) | P(1)},
     {"hop 2", start_two, {produce_three, consume_1, NULL, supervise}, finish_one, 3, P(0) | P(1)},
     {"bell", start_one, {produce_0, consume_by_bell, NULL, supervise}, finish_one, 3, P(0) | P(1)},
+    {"bell for room", start_one, {produce_by_bell, consume_1, NULL, supervise}, finish_one, 3, P(0) | P(1)},
     {"share", start_one, {share, consume_one, NULL, supervise}, finish_one, 3, P(0) | P(1)},
     {"memory", start_two, {produce_large, consume_1, NULL, supervise}, finish_one, 3, P(0) | P(1)},
+    {"trim", start_two, {produce_0, consume_1, trim, supervise}, finish_one, 3, P(0) | P(1) | P(2)},
     {"drop oldest", start_oldest, {produce_and_close, consume_all, NULL, supervise}, finish_one, 3, P(0) | P(1)},
     {"drop newest", start_newest, {produce_and_close, consume_all, NULL, supervise}, finish_one, 3, P(0) | P(1)},
     {"keep latest", start_latest, {produce_and_close, consume_all, NULL, supervise}, finish_one, 3, P(0) | P(1)},
