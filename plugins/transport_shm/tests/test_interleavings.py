@@ -12,9 +12,15 @@ because their time is over; a lack of memory.
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+
+NATIVE = Path(__file__).resolve().parent / "native"
+SOURCES = NATIVE.parents[1] / "src" / "c"
 
 NAMES = ["hop", "hop 2", "bell", "bell for room", "share", "memory", "trim", "drop oldest", "drop newest"]
 NAMES += ["keep latest", "close", "fan in", "fan out"]
@@ -43,6 +49,29 @@ def test_every_schedule_with_one_preemption_or_crash(
 def test_every_schedule_with_two_preemptions(native: Callable[..., str], name: str) -> None:
     found = schedules(native("scenarios", 2, 0, ALL, name, limit=50))
     assert found[name][1]
+
+
+FAULTS = {
+    "sleep without a last look": ("queue.c", "if (!queue_ready(h, queue, put)) bell_sleep", "bell_sleep", ("1", "0")),
+    "move not finished after a death": ("move.c", "        put32(&hold->count, count);\n", "", ("0", "1")),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_fault_that_was_put_in_is_found(tmp_path: Path, fault: str) -> None:
+    name, before, after, bounds = FAULTS[fault]
+    if not shutil.which("make") or not shutil.which("cc"):
+        pytest.skip("no C compiler or no make")
+    shutil.copytree(SOURCES, tmp_path / "c")
+    text = (tmp_path / "c" / name).read_text(encoding="utf-8")
+    assert text.count(before) == 1
+    (tmp_path / "c" / name).write_text(text.replace(before, after), encoding="utf-8")
+    make = ["make", "-s", "-j2", "-C", str(NATIVE), f"C={tmp_path / 'c'}", f"OUT={tmp_path}"]
+    subprocess.run([*make, str(tmp_path / "scenarios")], check=True, capture_output=True, timeout=100)
+    command = [tmp_path / "scenarios", *bounds, str(ALL), "hop"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    assert done.returncode != 0
+    assert "scenario hop" in done.stderr
 
 
 @pytest.mark.slow
