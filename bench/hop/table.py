@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+
+IN_PLACE, COPY_IN = "dflow in place", "dflow copy in"
 
 
 @dataclass
@@ -68,8 +70,16 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def block_text(title: str, block: Block, ours: Sequence[str]) -> list[str]:
-    """One table."""
+def limit_for(line: str, limits: Sequence[str]) -> list[str]:
+    """The limit that does the same: copies in, or does not spin."""
+    for variant in ("copy in", "no spin"):
+        if variant in line:
+            return [limit for limit in limits if variant in limit]
+    return list(limits[:1])
+
+
+def block_text(title: str, block: Block, copying: Collection[str]) -> list[str]:
+    """One table; what copies in is held against those that copy too."""
     text = [f"\n| {title} | " + " | ".join(f"{size:,} B" for size in block.sizes) + " |",
             "|---|" + "---:|" * len(block.sizes)]
     text += [f"| {line} | " + " | ".join(block.cell(line, size) for size in block.sizes) + " |" for line in block.lines]
@@ -77,25 +87,26 @@ def block_text(title: str, block: Block, ours: Sequence[str]) -> list[str]:
     limits = [line for line in block.lines if line.startswith("limit")]
     others = [line for line in block.lines if line not in mine and line not in limits]
     for line in mine:
-        for what, against in (("best other", others), ("limit", limits[:1])):
+        rivals = [other for other in others if other in copying] if COPY_IN in line else others
+        for what, against in (("best other", rivals), ("limit", limit_for(line, limits))):
             cells = [block.ratio(line, block.best(against, size), size) for size in block.sizes]
             if any(cells):
                 text.append(f"| *{line} / {what}* | " + " | ".join(cells) + " |")
-    for limit in [line for line in limits if "memcpy" in line and ours[1] in mine]:
-        cells = [block.ratio(ours[1], limit, size) for size in block.sizes]
-        text.append(f"| *{ours[1]} / {limit[7:]}* | " + " | ".join(cells) + " |")
-    if ours[0] in mine and len(block.sizes) > 1 and block.more_is_better:
-        medians = [m for size in block.sizes if (m := block.median(ours[0], size))]
-        text.append(f"\n{ours[0]}: the fastest size is {max(medians) / min(medians):.2f} times the slowest.")
+    for limit in [line for line in limits if "memcpy" in line and COPY_IN in mine]:
+        cells = [block.ratio(COPY_IN, limit, size) for size in block.sizes]
+        text.append(f"| *{COPY_IN} / {limit[7:]}* | " + " | ".join(cells) + " |")
+    if IN_PLACE in mine and len(block.sizes) > 1 and block.more_is_better:
+        medians = [m for size in block.sizes if (m := block.median(IN_PLACE, size))]
+        text.append(f"\n{IN_PLACE}: the fastest size is {max(medians) / min(medians):.2f} times the slowest.")
     return text
 
 
-def report(rows: Sequence[Row], ours: Sequence[str]) -> str:
+def report(rows: Sequence[Row], copying: Collection[str]) -> str:
     """Every block; ratios above 1 are in favour of the row that is named first."""
     blocks: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         blocks[row.test, row.metric].append(row)
     text = ["medians (lowest..highest); a ratio above 1 speaks for the row named first"]
     for (test, metric), found in blocks.items():
-        text += block_text(f"{test}, {metric}", Block(found), ours)
+        text += block_text(f"{test}, {metric}", Block(found), copying)
     return "\n".join(text)
