@@ -53,14 +53,15 @@ class GroupConfig:
         max_blocks: Most blocks that may exist at once.
         max_members: Most processes attached at once.
         max_queues: Most queues.
-        spin_us: Microseconds to look again before sleeping, while the other end runs on another CPU.
+        spin_us: Microseconds to look again before sleeping, while the other end runs on another CPU; 0 is better where
+            many more processes than CPUs take turns.
     """
 
     memory_limit: int = 0
     max_blocks: int = 16384
     max_members: int = 128
     max_queues: int = 1024
-    spin_us: int = 0
+    spin_us: int = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dflow_core.errors import PoolExhaustedError, UsageError
-from dflow_core.spi.transport import GroupConfig
-from dflow_core.testing.transport_contract.kit import filled, in_use
+from dflow_core.spi.transport import GroupConfig, MemoryGroup
+from dflow_core.testing.transport_contract.kit import Child, filled, hold_until_killed, in_use, thread, wait_until
 from dflow_transport_shm import ShmTransport
 from dflow_transport_shm.limits import default_memory_limit
 
@@ -141,13 +141,80 @@ def test_group_without_a_limit_gets_the_default(transport: ShmTransport) -> None
         assert 64 * MIB <= group.stats().memory_limit <= 64 * GIB
 
 
-def test_fresh_block_holds_no_head_of_an_earlier_message(transport: ShmTransport) -> None:
+def test_fresh_block_passes_for_no_earlier_message(transport: ShmTransport) -> None:
     """A member that dies before it wrote anything must not be taken for the holder of an old message."""
-    group = transport.create_group(GroupConfig())
-    try:
-        block = group.alloc(5000)
-        block.array(writable=True)[:] = 7
-        block.release()
-        assert not group.alloc(5000).array()[:256].any()
-    finally:
-        group.close()
+    with contextlib.closing(transport.create_group(GroupConfig())) as group:
+        board = group.board("ready", 1)
+
+        def reuse(member: MemoryGroup) -> None:
+            filled(member, 7, 5000).release()
+            fresh = member.alloc(5000)
+            kept = fresh.retain()
+            assert int(fresh.array()[0]) == 7
+            member.board("ready", 1)[0] = 1
+            hold_until_killed([fresh, kept])
+
+        child = Child(transport, group, reuse)
+        wait_until(lambda: bool(board[0]))
+        child.kill()
+        assert [(lost.head, lost.aux) for lost in group.reclaim(child.pid)] == [(bytes(256), b"")]
+
+
+def test_memory_cached_by_one_member_serves_all(transport: ShmTransport) -> None:
+    """What a member keeps for its next messages is nobody's: limits and counters are as if it were not there."""
+    config = GroupConfig(memory_limit=8 * MIB, max_blocks=64)
+    with contextlib.closing(transport.create_group(config)) as group:
+        handle = group.handle()
+        with contextlib.closing(transport.attach(handle, handle.fds)) as member:
+            for size in (4096, 100_000, MIB):
+                held = [group.alloc(size) for _ in range(6)]
+                held.clear()
+            stats = group.stats()
+            assert stats.blocks_in_use == stats.bytes_in_use == 0 and stats.holders == ()
+            assert member.alloc(8 * MIB).nbytes == 8 * MIB
+            held = [group.alloc(1) for _ in range(64)]
+            held.clear()
+            blocks = [member.alloc(1) for _ in range(64)]
+            with pytest.raises(PoolExhaustedError):
+                group.alloc(1)
+            assert len(blocks) == in_use(group) == 64
+            blocks.clear()
+            assert group.trim() > 0 and group.stats().bytes_backed == 0
+
+
+def test_waiting_for_memory_ends_when_another_member_lets_go(transport: ShmTransport) -> None:
+    config = GroupConfig(memory_limit=4 * MIB, max_blocks=16)
+    with contextlib.closing(transport.create_group(config)) as group:
+        handle = group.handle()
+        with contextlib.closing(transport.attach(handle, handle.fds)) as member:
+            queue, theirs = group.create_queue("q", 4), member.queue("q")
+            for _ in range(3):
+                queue.put(group.alloc(MIB))
+            taken = [theirs.get(0) for _ in range(3)]
+            with thread(taken.clear):
+                assert group.alloc(4 * MIB, 20).nbytes == 4 * MIB
+
+
+def test_released_blocks_return_to_who_made_them(transport: ShmTransport) -> None:
+    with contextlib.closing(transport.create_group(GroupConfig(memory_limit=64 * MIB))) as group:
+        handle = group.handle()
+        with contextlib.closing(transport.attach(handle, handle.fds)) as member:
+            queue, theirs, seen = group.create_queue("q", 4), member.queue("q"), set()
+            for _ in range(200):
+                block = group.alloc(100_000)
+                seen.add(block.array().ctypes.data)
+                queue.put(block)
+                assert theirs.get(0) is not None
+            assert len(seen) <= 2
+            assert group.stats().bytes_backed < MIB
+
+
+def test_more_sizes_than_a_member_keeps_apart(transport: ShmTransport) -> None:
+    with contextlib.closing(transport.create_group(GroupConfig(memory_limit=64 * MIB))) as group:
+        for _ in range(3):
+            for pages in range(1, 60):
+                blocks = [filled(group, pages, pages * 4096) for _ in range(3)]
+                assert all(int(block.array()[-1]) == pages for block in blocks)
+        del blocks
+        assert in_use(group) == 0
+        assert group.alloc(64 * MIB).nbytes == 64 * MIB

@@ -2,7 +2,13 @@
  * only where that does not do, the group is locked and the buddy allocator asked. */
 #include "layout.h"
 
-#define HEAD_SIZE DFLOW_HEAD_SIZE
+/* The part of a message's head that says which message it is: transaction, part, time, kind. */
+enum { HEAD_SIZE = DFLOW_HEAD_SIZE, IDENTITY_AT = 192, IDENTITY_SIZE = 64 };
+
+/* A block that is lost before anything was written must not pass for the message that lay here before. */
+static void wipe(struct dshm *h, const struct block *blk) {
+    if (blk->size >= HEAD_SIZE) memset(h->data + blk->off + IDENTITY_AT, 0, IDENTITY_SIZE);
+}
 
 /* The group is locked: the chunk of a block that is free now goes back to the buddy. */
 static void give(struct dshm *h, uint32_t b) {
@@ -101,17 +107,16 @@ static int64_t dress(struct dshm *h, uint32_t b, uint64_t size) {
         STEP();
         blk->size = size;
     }
-    /* A block that is lost before anything was written must not pass for the message that lay here before. */
-    if (size >= HEAD_SIZE) memset(h->data + blk->off, 0, HEAD_SIZE);
+    wipe(h, blk);
     return key_of(h, b);
 }
 
 /* The pages of a fresh block are made to exist; if that fails, the block goes. */
-static int64_t settle(struct dshm *h, uint32_t b, uint64_t size, uint64_t missing) {
+static int64_t settle(struct dshm *h, uint32_t b, uint64_t missing) {
     struct block *blk = h->blocks + b;
     int rc = backed_fill(h, blk->off >> h->gran_shift, get32(&blk->pages), missing);
     if (!rc) {
-        if (size >= HEAD_SIZE) memset(h->data + blk->off, 0, HEAD_SIZE);
+        wipe(h, blk);
         return key_of(h, b);
     }
     int locked = dshm_lock(h);
@@ -140,7 +145,7 @@ static int64_t alloc_once(struct dshm *h, uint64_t size, uint64_t pages, uint32_
     b = grow(h, size, order, &missing);
     if (b == NIL && gather(h, NIL)) b = grow(h, size, order, &missing);
     dshm_unlock(h);
-    return b == NIL ? DSHM_E_TIMEOUT : settle(h, b, size, missing);
+    return b == NIL ? DSHM_E_TIMEOUT : settle(h, b, missing);
 }
 
 /* Whoever waits says so first, then looks once more, then sleeps; whoever frees looks afterwards whether one waits. */

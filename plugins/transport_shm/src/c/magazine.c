@@ -102,6 +102,7 @@ uint32_t magazine_take(struct dshm *h, uint64_t pages) {
         while (s->n) {
             uint32_t b = s->items[--s->n];
             h->cached -= bytes_of(h, pages);
+            if (s->n) __builtin_prefetch(h->blocks + s->items[s->n - 1], 1); /* for the next message */
             if (ref_take(h, b, pages)) return b;
         }
     } while (collect(h));

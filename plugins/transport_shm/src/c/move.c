@@ -81,6 +81,9 @@ int64_t move_out(struct dshm *h, uint32_t queue, enum move_op op) {
     uint64_t at = get64(&e->count);
     int64_t key = (int64_t)get64(&slot_at(h, q, at)->key);
     uint32_t b = (uint32_t)key & KEY_MASK;
+    /* Its descriptor is read and written soon, and was written last on another CPU; so was that of the next one. */
+    __builtin_prefetch(h->blocks + b, 1);
+    if (at + 1 != e->seen) __builtin_prefetch(h->blocks + (get64(&slot_at(h, q, at + 1)->key) & KEY_MASK), 1);
     own_lock(h);
     if (op == MOVE_DROP && !displaced_room(h)) {
         own_unlock(h);

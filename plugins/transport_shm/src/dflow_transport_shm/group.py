@@ -25,6 +25,7 @@ TOKEN = struct.Struct("<Q")
 _OVERFLOW = {how: number for number, how in enumerate(Overflow)}
 _SIZES = struct.Struct("<QI")
 _SIZES_AT = 64
+_IDENTITY_AT = 192
 _NAMED = 6
 
 
@@ -178,9 +179,14 @@ def _queue_stats(q: native.QueueInfo) -> QueueStats:
 
 
 def _lost_message(block: ShmBlock, queue: str) -> LostMessage:
-    """Head and aux section of a block; what does not fit into the block was never written whole, and is left out."""
+    """Head and aux section of a block; what does not fit into the block was never written whole, and is left out.
+
+    A block nobody wrote a head into has none: what it holds besides the zeros of `alloc` is an older message's.
+    """
     data = memoryview(block.array())
     head = bytes(data[:HEAD_SIZE]).ljust(HEAD_SIZE, b"\0")
+    if not any(head[_IDENTITY_AT:]):
+        head = bytes(HEAD_SIZE)
     body_size, aux_size = _SIZES.unpack_from(head, _SIZES_AT)
     at = HEAD_SIZE + body_size
     aux = bytes(data[at : at + aux_size]) if at + aux_size <= block.nbytes else b""
