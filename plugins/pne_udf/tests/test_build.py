@@ -20,7 +20,7 @@ from dflow_pne_udf.config import read_config
 
 NOTHING = "cmake_minimum_required(VERSION 3.14)\nproject(UDF NONE)\n"
 COPIES = NOTHING + """
-add_custom_target(copy ALL cmake -E copy ${CMAKE_CURRENT_LIST_DIR}/data ${RELEASE_DIR}/lib${UDF_TARGET_LIB}.so)
+add_custom_target(copy ALL ${CMAKE_COMMAND} -E copy ${CMAKE_CURRENT_LIST_DIR}/data ${RELEASE_DIR}/lib${UDF_TARGET_LIB}.so)
 message(STATUS "for ${RESOURCE_TYPE} with ${TOOLCHAIN}")
 """
 

@@ -23,7 +23,7 @@ from dflow_core.errors import (
 COPIES = """
 cmake_minimum_required(VERSION 3.14)
 project(UDF NONE)
-add_custom_target(copy ALL cmake -E copy ${CMAKE_CURRENT_LIST_DIR}/data ${RELEASE_DIR}/lib${UDF_TARGET_LIB}.so)
+add_custom_target(copy ALL ${CMAKE_COMMAND} -E copy ${CMAKE_CURRENT_LIST_DIR}/data ${RELEASE_DIR}/lib${UDF_TARGET_LIB}.so)
 """
 
 
