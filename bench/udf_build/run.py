@@ -3,8 +3,8 @@
     python bench/udf_build/run.py [--rounds 7]
 
 Twenty projects of their own are built once; then each round asks for all of them in a fresh interpreter. The clock
-starts after the imports, for the graph after another one was compiled. `start` is from the package on disk to a function
-that waits for its first message, as an executor does it from the second start on. Medians over rounds.
+starts after the imports, for the graph after another one was compiled. `start` is from the package on disk to a
+function that waits for its first message, as an executor does it from the second start on. Medians over rounds.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ with DFlowSession({"cache_dir": cache}) as session:
     for _ in range(3):
         began = time.perf_counter()
         folder = building.unpack_release(packages[0], "X86", cache + "/udf")
-        place = LibraryPlace(str(folder / release.target_bin), str(folder), release.functions)
+        functions = config.read_config(f"{projects}/0/func.json").functions
+        place = LibraryPlace(str(folder / release.target_bin), str(folder), functions)
         run = LocalRun(place, transport, (1, 1))
         starts.append(time.perf_counter() - began)
         run.close()

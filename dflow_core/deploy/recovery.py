@@ -106,6 +106,8 @@ def _read(process: ProcessPlan, lost: Sequence[LostMessage]) -> list[_Loss]:
             aux = Aux.unpack(message.aux)
         except (DflowError, ValueError, KeyError, TypeError, struct.error):
             continue
+        if not info.trans_id:
+            continue
         queue = message.queue or (aux.error.node if aux.error is not None and aux.error.kind == "dropped" else "")
         instance, port = readers.get(message.queue, (process.instances[0], None))
         if port is None and queue in writers:
@@ -115,8 +117,7 @@ def _read(process: ProcessPlan, lost: Sequence[LostMessage]) -> list[_Loss]:
             continue  # taken from a queue that is none of its own
         if not message.queue and len(process.instances) > 1:
             continue  # nobody can tell which instance made it
-        if info.trans_id:
-            losses.append(_Loss(info, aux, instance, port))
+        losses.append(_Loss(info, aux, instance, port))
     return losses
 
 

@@ -141,9 +141,10 @@ class CallContext(RunContext):
             raise UsageError("only a call that was deferred is completed")
         self._owner.complete(self, error)
 
-    def fail_with(self, msg: FlowMsg, error: ErrorInfo, index: int | None = None) -> None:
-        """End a message with an error."""
-        info = replace(msg.info, data_flag=msg.info.data_flag | DataFlag.ERROR | DataFlag.NULL)
+    def fail_with(self, msg: FlowMsg, error: ErrorInfo, index: int | None = None, ret_code: int = 0) -> None:
+        """End a message with an error, and the code the function gave, if it gave one."""
+        flags = msg.info.data_flag | DataFlag.ERROR | DataFlag.NULL
+        info = replace(msg.info, data_flag=flags, ret_code=ret_code or msg.info.ret_code)
         self._end(info, Aux(msg.aux.members, error), index)
 
     def finish(self) -> None:
@@ -161,13 +162,13 @@ class CallContext(RunContext):
                 self.skip(self._head, index)
             output.held_back.clear()
 
-    def fail_call(self, error: ErrorInfo) -> None:
-        """End the inputs of a call that raised."""
+    def fail_call(self, error: ErrorInfo, ret_code: int = 0) -> None:
+        """End the inputs of a call that raised, or gave a code."""
         ended: dict[tuple[int, int], FlowMsg] = {msg.info.key: msg for msg in self.inputs}
         if (self._head is not None and len(self._spec.inputs) != 1) or (self._spec.gather and self._head is not None):
             ended = {self._head.info.key: self._head}
         for msg in ended.values():
-            self.fail_with(msg, error)
+            self.fail_with(msg, error, ret_code=ret_code)
 
     def _output(self, index: int) -> _Output:
         if not 0 <= index < len(self._outputs):

@@ -52,8 +52,9 @@ class GraphClient:
         self._main = Channel(endings=False)
         self._mutex = threading.RLock()
         self._lock = threading.Condition(self._mutex)
-        self._feeding = threading.Lock()
-        self._pumping = False
+        # Owned by threads: one that a signal handler has thrown out halfway finds its own and goes on.
+        self._feeding = threading.RLock()
+        self._pumper = 0
         self._closed = False
         self.monitor: StallMonitor | None = None
 
@@ -191,7 +192,7 @@ class GraphClient:
             self.monitor.close()
         self._backend.wake()
         with self._lock:
-            self._lock.wait_for(lambda: not self._pumping, timeout=5)
+            self._lock.wait_for(lambda: self._pumper in (0, threading.get_ident()), timeout=5)
         self._backend.close()
 
     def _send(self, parcel: Parcel, deadline: float | None, give_way: Callable[[], bool]) -> bool:
@@ -318,18 +319,19 @@ class GraphClient:
     def _pump(self, deadline: float | None, is_done: Callable[[], bool], room_for: Sequence[int] = ()) -> bool:
         """Move messages until `is_done` may have become true; False if the deadline has passed."""
         remaining = _SLICE if deadline is None else min(_SLICE, deadline - time.monotonic())
+        own = threading.get_ident()
         with self._lock:
             if is_done():
                 return True
-            if self._pumping:
+            if self._pumper not in (0, own):
                 self._lock.wait(max(0.0, remaining))
                 return is_done() or deadline is None or time.monotonic() < deadline
-            self._pumping = True
+            self._pumper = own
         try:
             arrived = self._backend.pump(max(0.0, remaining), room_for)
         finally:
             with self._lock:
-                self._pumping = False
+                self._pumper = 0
                 self._lock.notify_all()
         with self._lock:
             for output, msg in arrived:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 
-from dflow_core.errors import DflowError, TensorError
+from dflow_core.errors import DflowError, NodeError, TensorError
 from dflow_core.executor.aligner import Aligner, MessageSet
 from dflow_core.executor.call_context import CallContext, OutputSink
 from dflow_core.executor.forked import end_fork
@@ -263,7 +263,7 @@ class NodeRunner:
         self.meter.ints[FAILED] += 1
         self.last_error = self.explain(error, context.inputs)
         self.last_failed = _trans_id(context)
-        context.fail_call(self.last_error)
+        context.fail_call(self.last_error, error.ret_code if isinstance(error, NodeError) else 0)
 
     def _close_call(self, context: CallContext) -> None:
         """Keep account of a call that has ended; time in which several were open counts once."""

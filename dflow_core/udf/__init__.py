@@ -2,12 +2,16 @@
 
 from dflow_core.udf.code_hash import fingerprint
 from dflow_core.udf.importable import is_importable
+from dflow_core.udf.logger import FlowFuncLogger, LogLevel, LogType, logger
 from dflow_core.udf.meta import MetaParams, MetaRunContext
 from dflow_core.udf.packaging import MethodSpec, PythonFunc, pack, unpack
 from dflow_core.udf.pickling import goes_by_name
 from dflow_core.udf.python_func import python_funcs
 
 __all__ = [
+    "FlowFuncLogger",
+    "LogLevel",
+    "LogType",
     "MetaParams",
     "MetaRunContext",
     "MethodSpec",
@@ -15,6 +19,7 @@ __all__ = [
     "fingerprint",
     "goes_by_name",
     "is_importable",
+    "logger",
     "pack",
     "python_funcs",
     "unpack",

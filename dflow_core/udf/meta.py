@@ -164,10 +164,14 @@ class MetaRunContext:
     Args:
         context: The executor's context.
         inputs: Messages of the call.
+        outputs: The node's outputs that the function owns; None takes all from 0 on.
     """
 
-    def __init__(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
+    def __init__(
+        self, context: RunContext, inputs: Sequence[FlowMsg], outputs: Sequence[int] | None = None
+    ) -> None:
         self._context = context
+        self._outputs = None if outputs is None else {port: i for i, port in enumerate(outputs)}
         self._head = inputs[0].info if inputs else MsgInfo()
 
     def alloc_tensor_msg(self, shape: Sequence[int], dtype: npt.DTypeLike | DataType, align: int = 64) -> FlowMsg:
@@ -198,7 +202,14 @@ class MetaRunContext:
         return _WritableMsg.of(copy, self._head.derive())
 
     def set_output(self, index: int, output: FlowMsg | Array | None) -> int:
-        """Send a message or an array to an output of this function; 0, or 164000 where there is no such output."""
+        """Send a message or an array to an output of the node; 0, or 164000 if this function does not own it.
+
+        Outputs count those of the whole node, as in `proc_wrapper("i0,o1")`.
+        """
+        if self._outputs is not None:
+            if index not in self._outputs:
+                return ERR_PARAM_INVALID
+            index = self._outputs[index]
         if output is None:
             return SUCCESS
         try:

@@ -138,11 +138,13 @@ class MessageFunc(FlowFunc):
     Args:
         instance: Object the function belongs to.
         method: How to call it.
+        spec: Its ports.
     """
 
-    def __init__(self, instance: Instance, method: MethodSpec) -> None:
+    def __init__(self, instance: Instance, method: MethodSpec, spec: FuncSpec) -> None:
         self._instance = instance
         self._method = method
+        self._spec = spec
         self._call: Callable[..., object] | None = None
 
     def init(self, params: FuncParams) -> None:
@@ -151,7 +153,7 @@ class MessageFunc(FlowFunc):
 
     def proc(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
         assert self._call is not None, "init() first"
-        code = self._call(MetaRunContext(context, inputs), list(inputs))
+        code = self._call(MetaRunContext(context, inputs, self._spec.outputs), list(inputs))
         if code not in (None, SUCCESS):
             raise NodeError(f"{self._method.name} returned code {code}", ret_code=_as_int(code))
 
@@ -169,7 +171,7 @@ def python_funcs(package: PythonFunc, specs: Sequence[FuncSpec]) -> list[FlowFun
     """
     instance = Instance(package)
     if package.kind == "flow_func":
-        return [MessageFunc(instance, method) for method in package.methods]
+        return [MessageFunc(instance, method, spec) for method, spec in zip(package.methods, specs, strict=True)]
     return [ValueFunc(instance, method, spec) for method, spec in zip(package.methods, specs, strict=True)]
 
 

@@ -28,6 +28,7 @@ class Run:
     outputs: tuple[str, ...]
     results: list[tuple[object, ...] | Exception] = field(default_factory=list)
     seconds: float = 0.0
+    status: str = "complete"
 
     @property
     def good(self) -> list[tuple[object, ...]]:
@@ -57,7 +58,7 @@ def run(
     """Run TARGET, a graph file, an .om file or module:graph, over FILES or over made-up data.
 
     A file is `batch.npz` with an array for each input, or `name=array.npy` for one input. The exit code is 1 if a
-    transaction ended with an error.
+    transaction ended with an error. What queues have dropped, or dead nodes have lost, is told as `incomplete`.
     """
     with services.session(options) as session:
         found = load_target(target, session.registry)
@@ -66,6 +67,7 @@ def run(
         with graph:
             feeds = given or list(made_up(_specs(graph), count, shapes, seed))
             done = _stream(graph, feeds, in_flight, progress=not output.as_json and sys.stderr.isatty())
+            done.status = graph.stats().status
     _tell(output, done)
     left_out = save(target_file, done.outputs, done.good) if target_file else []
     for name in left_out:
@@ -112,6 +114,8 @@ def _tell(output: Output, done: Run) -> None:
     ends = f"{counted(len(done.good), 'result')}, {counted(done.failed, 'error')}"
     ends += f", {dropped} without a result" if dropped > 0 else ""
     output.line(f"\n{done.fed} fed, {ends}, {seconds(done.seconds)}, {rate}")
+    if done.status != "complete":
+        output.line(done.status, style="yellow")
 
 
 def _document(name: str, done: Run) -> dict[str, object]:
@@ -121,7 +125,10 @@ def _document(name: str, done: Run) -> dict[str, object]:
         else {"outputs": {key: as_data(value) for key, value in zip(done.outputs, result)}}
         for result in done.results
     ]
-    return {"graph": name, "fed": done.fed, "failed": done.failed, "seconds": done.seconds, "results": results}
+    return {
+        "graph": name, "status": done.status, "fed": done.fed, "failed": done.failed, "seconds": done.seconds,
+        "results": results,
+    }
 
 
 COMMAND = run

@@ -221,7 +221,10 @@ def start(puppet_session: DFlowSession) -> Iterator[Made]:
     yield made
     for offline in made.made:
         offline.close(cancel=True, timeout=LIMIT)
-    left = [thread.name for thread in threading.enumerate() if thread.name.startswith("dflow-")]
+    threads = [thread for thread in threading.enumerate() if thread.name.startswith("dflow-")]
+    for thread in threads:
+        thread.join(LIMIT)
+    left = [thread.name for thread in threads if thread.is_alive()]
     assert not left, f"threads are left: {left}"
 
 

@@ -208,4 +208,17 @@ def test_a_chain_goes_on_after_a_failure_and_forgets_itself() -> None:
     assert finish(made, first, State.ERROR) == []
     assert handed(made) == [second]
     finish(made, second)
-    assert not made._dependencies._tails and not made._dependencies._dependents
+    assert not made._dependencies._chains and not made._dependencies._dependents
+
+
+def test_a_chain_stays_in_order_when_one_in_the_middle_is_cancelled() -> None:
+    made = admission()
+    first, second, third = (request(number, chain="c") for number in (1, 2, 3))
+    for one in (first, second, third):
+        made.add(one)
+    assert handed(made) == [first]
+    second.end(State.CANCELLED, 0.0)
+    made.ended(second, State.WAITING)
+    assert handed(made) == [], "the first is still under way"
+    finish(made, first)
+    assert handed(made) == [third]

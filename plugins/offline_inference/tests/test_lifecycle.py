@@ -71,11 +71,10 @@ def test_advance_passes_over_what_has_ended_and_refuses_the_rest() -> None:
 
 def test_of_many_that_end_a_request_one_wins() -> None:
     for _ in range(200):
-        request = Request(1, 0.0, 0, ())
+        request, start = Request(1, 0.0, 0, ()), threading.Barrier(4)
         found: list[State | None] = []
-        start = threading.Barrier(4)
 
-        def end(to: State) -> None:
+        def end(to: State, request: Request = request, start: threading.Barrier = start, found=found) -> None:
             start.wait(5)
             found.append(request.end(to, 1.0))
 

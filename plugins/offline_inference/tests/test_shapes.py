@@ -12,7 +12,7 @@ from dflow_core.types import DataType, TensorSpec
 from dflow_offline_inference.engine import Batch, Buffers, ModelShapes
 from dflow_offline_inference.requests import Request
 
-F, I = DataType.FLOAT, DataType.INT32
+F = DataType.FLOAT
 X, Y = TensorSpec(F, (-1, -1), "x"), TensorSpec(F, (-1, -1), "y")
 
 
@@ -64,7 +64,7 @@ def test_what_does_not_fit_by_name_is_told(values: object, text: str) -> None:
 
 
 def test_all_misfits_of_a_request_are_told_at_once() -> None:
-    made = shapes(X, TensorSpec(I, (-1, 3), "z"))
+    made = shapes(X, TensorSpec(DataType.INT32, (-1, 3), "z"))
     with pytest.raises(TensorError) as caught:
         made.fit((ones(2, 2, 2), ones(1, 3)))
     assert "input 'x'" in str(caught.value) and "rank differs" in str(caught.value)

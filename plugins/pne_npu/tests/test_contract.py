@@ -11,28 +11,13 @@ from dflow_core.graph import Framework, GraphProcessPoint
 from dflow_core.spi import EngineEntry
 from dflow_core.testing.engine_contract import EngineCase, EngineContract
 from dflow_pne_npu import plugin
-from dflow_pne_npu.compiling import AtcCompiler
 
 MODELS = Path(__file__).resolve().parents[3] / "tests" / "data" / "models"
-COMPILED: dict[tuple[Framework, bytes, str], bytes] = {}
 
 
-@pytest.mark.usefixtures("emulated")
+@pytest.mark.usefixtures("emulated", "compiled_once")
 class TestNpuEngine(EngineContract):
     """ONNX with open sizes, with fixed ones and with gears, and a TensorFlow graph with two outputs."""
-
-    @pytest.fixture(autouse=True)
-    def compiled_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A model is compiled by the first test that needs it."""
-        compile_model = AtcCompiler.compile
-
-        def remembered(self: AtcCompiler, framework: Framework, data: bytes, *rest: object) -> bytes:
-            key = (framework, data, repr(rest))
-            if key not in COMPILED:
-                COMPILED[key] = compile_model(self, framework, data, *rest)
-            return COMPILED[key]
-
-        monkeypatch.setattr(AtcCompiler, "compile", remembered)
 
     @pytest.fixture
     def entry(self) -> EngineEntry:

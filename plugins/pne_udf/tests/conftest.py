@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,7 +108,85 @@ public:
 private:
     int inits_ = 0;
 };
-FLOW_FUNC_REGISTRAR(Both).RegProcFunc("add", &Both::Add).RegProcFunc("pass", &Both::Pass);
+FLOW_FUNC_REGISTRAR(Both).RegProcFunc("add", &Both::Add).RegProcFunc("pass_on", &Both::Pass);
+}
+"""
+
+TABLE = """
+#include "flow_func/meta_multi_func.h"
+namespace demo {
+using namespace FlowFunc;
+using Context = const std::shared_ptr<MetaRunContext> &;
+using Inputs = const std::vector<std::shared_ptr<FlowMsg>> &;
+
+class Table : public MetaMultiFunc {
+public:
+    int32_t Init(const std::shared_ptr<MetaParams> &params) override
+    {
+        ++inits_;
+        params_ = params;
+        return 0;
+    }
+    int32_t Inits(Context context, Inputs) { return Answer(context, {inits_}); }
+    int32_t BadIndex(Context context, Inputs in)
+    {
+        return Answer(context, {context->SetOutput(9, in[0]), context->SetOutput(1, in[0])});
+    }
+    int32_t Nothing(Context, Inputs) { return 0; }
+    int32_t Code(Context, Inputs) { return 9900007; }
+    int32_t Null(Context context, Inputs)
+    {
+        return context->SetOutput(0, context->AllocEmptyDataMsg(MsgType::MSG_TYPE_TENSOR_DATA));
+    }
+    int32_t UserData(Context context, Inputs)
+    {
+        uint8_t data[4] = {0};
+        const int32_t code = context->GetUserData(data, 4, 1);
+        return code != 0 ? code : Answer(context, {data[0], data[1], data[2], data[3]});
+    }
+    int32_t Attrs(Context context, Inputs)
+    {
+        int64_t number = 0;
+        std::vector<int64_t> numbers;
+        const int32_t found = params_->GetAttr("number", number);
+        const int32_t missing = params_->GetAttr("none", number);
+        const int32_t other = params_->GetAttr("text", number);
+        const int32_t list = params_->GetAttr("numbers", numbers);
+        return Answer(context, {found, number, missing, other, list, static_cast<int64_t>(numbers.size())});
+    }
+    int32_t Ports(Context context, Inputs in)
+    {
+        return Answer(context, {static_cast<int64_t>(params_->GetInputNum()),
+                                static_cast<int64_t>(params_->GetOutputNum()), static_cast<int64_t>(in.size()),
+                                params_->GetRunningInstanceId(), params_->GetRunningInstanceNum()});
+    }
+    int32_t Times(Context context, Inputs in)
+    {
+        auto out = context->AllocTensorMsg({1}, TensorDataType::DT_INT64);
+        *static_cast<int64_t *>(out->GetTensor()->GetData()) = static_cast<int64_t>(in[0]->GetStartTime());
+        out->SetEndTime(77);
+        return context->SetOutput(0, out);
+    }
+    int32_t Pass(Context context, Inputs in) { return context->SetOutput(1, in[0]); }
+    int32_t TransId(Context context, Inputs in)
+    {
+        return Answer(context, {static_cast<int64_t>(in[0]->GetTransactionId())});
+    }
+private:
+    int32_t Answer(Context context, const std::vector<int64_t> &numbers)
+    {
+        auto out = context->AllocTensorMsg({static_cast<int64_t>(numbers.size())}, TensorDataType::DT_INT64);
+        std::copy(numbers.begin(), numbers.end(), static_cast<int64_t *>(out->GetTensor()->GetData()));
+        return context->SetOutput(0, out);
+    }
+    std::shared_ptr<MetaParams> params_;
+    int64_t inits_ = 0;
+};
+FLOW_FUNC_REGISTRAR(Table).RegProcFunc("pass", &Table::Pass)
+    .RegProcFunc("inits", &Table::Inits).RegProcFunc("bad_index", &Table::BadIndex)
+    .RegProcFunc("nothing", &Table::Nothing).RegProcFunc("code", &Table::Code).RegProcFunc("null", &Table::Null)
+    .RegProcFunc("user_data", &Table::UserData).RegProcFunc("attrs", &Table::Attrs)
+    .RegProcFunc("ports", &Table::Ports).RegProcFunc("times", &Table::Times).RegProcFunc("trans_id", &Table::TransId);
 }
 """
 
@@ -139,11 +216,12 @@ class Project:
         return self.write("func.json", json.dumps({k: v for k, v in fields.items() if v is not None}))
 
 
-def make_project(folder: Path, sources: Mapping[str, str] | None = None, cmake: str = CMAKE) -> Project:
+def make_project(folder: Path, **more: str) -> Project:
     project = Project(folder)
-    project.write("CMakeLists.txt", cmake)
-    for name, text in (sources or {"scale.cpp": SCALE, "multi.cpp": MULTI, "shift.h": "#define SHIFT 0.0f\n"}).items():
-        project.write(name, text)
+    project.write("CMakeLists.txt", CMAKE)
+    project.write("shift.h", "#define SHIFT 0.0f\n")
+    for name, text in {"scale": SCALE, "multi": MULTI, **more}.items():
+        project.write(f"{name}.cpp", text)
     project.configure()
     return project
 
@@ -175,7 +253,7 @@ def store(cache: Path) -> Path:
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory, store: Path) -> Project:
     """The project, built into `store`."""
-    project = make_project(tmp_path_factory.mktemp("udf") / "a folder with späces")
+    project = make_project(tmp_path_factory.mktemp("udf") / "a folder with späces", table=TABLE)
     Builder(str(store)).package(read_config(str(project.config)))
     return project
 

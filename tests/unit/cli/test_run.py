@@ -25,6 +25,12 @@ def split(value):
 def words(value):
     return {"sum": int(value.sum())}
 
+@df.pyflow
+def parts(value):
+    yield from range(5)
+
+burst = parts.fnode("burst").set_queue(0, depth=2, overflow="drop_oldest")
+lossy = df.FlowGraph([burst(df.FlowData("x"))], name="lossy")
 x = df.FlowData("x", df.TensorSpec(df.DataType.INT32, (3,)))
 two = df.FlowGraph(list(split.fnode()(x)), name="two")
 one = df.FlowGraph([words.fnode()(x)], name="one")
@@ -45,6 +51,15 @@ def test_made_up_data_runs_through(cli):
     result = cli("run", "run_graphs:two", "--mode", "inline", "-n", "2")
     assert result.code == 0
     assert "split:0" in result.out and "int32[3]" in result.out and "2 fed, 2 results, 0 errors" in result.out
+
+
+def test_run_that_lost_something_says_so(cli):
+    """BC-026: never plain success."""
+    result = cli("run", "run_graphs:lossy", "--mode", "inline", "--shape", "3")
+    assert "incomplete: lost burst:0->fetch:0: 3 dropped of 5 messages" in result.out
+    result = cli("run", "run_graphs:lossy", "--mode", "inline", "--shape", "3", "--json")
+    assert result.json["status"].startswith("incomplete")
+    assert cli("run", "run_graphs:one", "--mode", "inline", "--json").json["status"] == "complete"
 
 
 def test_files_run_through_and_results_are_kept(cli, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dflow_core.deploy.recovery import Cause, answers_for, merge_dead_parts
 from dflow_core.message import Aux, DataFlag, ErrorInfo, Member, MsgInfo
 from dflow_core.model import DeadPart, InstancePlan, ProcessPlan, Route, UdfModel
@@ -148,3 +150,32 @@ def test_dead_parts_do_not_grow_for_ever():
     many = [DeadPart("n", 0, number, 0, (0,)) for number in range(20_000)]
     kept = merge_dead_parts(many[:10_000], many[10_000:])
     assert kept == many[10_000:]
+
+
+def lossy() -> tuple[ProcessPlan, dict[str, UdfModel]]:
+    """The process with queues that may drop messages on both sides."""
+    plan, models = process()
+    instance = replace(plan.instances[0], notices={"i0": "told i0", "o0": "told o0"})
+    return replace(plan, instances=(instance,)), models
+
+
+def test_queue_that_may_drop_answers_hears_of_them_beside_it():
+    ((queue, message),) = answers(lossy(), lost("i0", 7))
+    assert (queue, message.info.key) == ("told o0", (7, 0))
+
+
+def test_notice_that_was_lost_is_answered_like_the_message_it_stood_for():
+    ((queue, message),) = answers(lossy(), lost("told i0", 7, data_flag=DataFlag.SKIP))
+    assert queue == "told o0" and message.info.data_flag & DataFlag.ERROR
+
+
+def test_message_that_was_displaced_and_not_told_yet_goes_to_its_reader():
+    """BC-026: also when several instances share the process, because the queue says whose it is."""
+    plan, models = lossy()
+    both = replace(plan, instances=(*plan.instances, replace(plan.instances[0], model="m", notices={})))
+    known = models | {"m": replace(models["n"], name="m")}
+    reason = Aux(error=ErrorInfo("dropped", "queue 'o0' dropped a message of it", node="o0"))
+    for message in (lost("o0", 7), lost("", 7, aux=reason, data_flag=DataFlag.SKIP)):
+        ((queue, answer),) = answers((both, known), message)
+        assert (queue, answer.info.key, answer.info.token) == ("told o0", (7, 0), 5)
+    assert answers((both, known), lost("", 0, aux=reason)) == []

@@ -56,8 +56,7 @@ bool parse(const std::string &text, Rule &rule) {
     return name == "hang" || name == "lost" || rule.value > 0;
 }
 
-std::vector<Rule> read() {
-    std::string text = settings().faults;
+std::vector<Rule> read(std::string text) {
     if (!text.empty() && text[0] == '@') {
         std::ifstream file(text.substr(1));
         std::ostringstream all;
@@ -82,16 +81,21 @@ std::vector<Rule> read() {
 
 std::mutex mutex;
 
-std::vector<Rule> &rules() {
-    static std::vector<Rule> found = read();
-    return found;
+struct Script {
+    std::vector<Rule> rules = read(settings().faults);
+    std::atomic<bool> armed{!rules.empty()};
+};
+
+Script &script() {
+    static Script &made = *new Script;
+    return made;
 }
 
 // The rule that applies to this use, if any.
 bool match(const std::string &where, Rule &found) {
     const std::lock_guard<std::mutex> lock(mutex);
     bool any = false;
-    for (Rule &rule : rules()) {
+    for (Rule &rule : script().rules) {
         if (rule.where != where) continue;
         ++rule.seen;
         const bool now = rule.first == 0 || rule.seen == rule.first || (rule.later && rule.seen > rule.first);
@@ -112,9 +116,13 @@ void rest(int milliseconds, bool (*stopped)(void *), void *context) {
 
 }  // namespace
 
-bool armed() {
-    static const bool any = !rules().empty();
-    return any;
+bool armed() { return script().armed; }
+
+void replace(const char *text) {
+    std::vector<Rule> rules = read(text == nullptr ? "" : text);
+    const std::lock_guard<std::mutex> lock(mutex);
+    script().rules = std::move(rules);
+    script().armed = !script().rules.empty();
 }
 
 int at_call(const char *function) {

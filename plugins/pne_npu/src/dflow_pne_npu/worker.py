@@ -12,12 +12,15 @@ from dflow_core.types import Array, data_type_of, numpy_dtype_of
 from dflow_pne_npu.bindings import Acl, AclError, Context, Model, describe_model
 from dflow_pne_npu.bindings.models import model_sizes
 from dflow_pne_npu.engine import tensor_spec
-from dflow_pne_npu.running import Flight, Runner, make_runner
+from dflow_pne_npu.running import Flight, ResidentStore, Runner, Staying, make_runner
 from dflow_pne_npu.running.runner import SLOTS
 
 
 class NpuLoader:
-    """Loads GraphModels of the NPU engine (a `WorkerLoader`)."""
+    """Loads GraphModels of the NPU engine (a `WorkerLoader`); results stay on the device among those it loads."""
+
+    def __init__(self) -> None:
+        self._store = ResidentStore()
 
     def __call__(self, model: PneModel, context: WorkerContext) -> NpuWorker:
         """Load a model on a device.
@@ -28,7 +31,7 @@ class NpuLoader:
             AclError: the library refuses the model.
         """
         assert isinstance(model, GraphModel)
-        return NpuWorker(Acl(), model, context)
+        return NpuWorker(Acl(), model, context, self._store)
 
 
 class NpuWorker(ModelWorker):
@@ -38,9 +41,13 @@ class NpuWorker(ModelWorker):
         acl: The library.
         model: What to load.
         context: What the executor says.
+        store: Results of other models of this process that stay on the device.
     """
 
-    def __init__(self, acl: Acl, model: GraphModel, context: WorkerContext) -> None:
+    def __init__(
+        self, acl: Acl, model: GraphModel, context: WorkerContext, store: ResidentStore | None = None
+    ) -> None:
+        stay = Staying(store or ResidentStore(), context.stays_here)
         self._node, self._instance = context.node, context.instance
         self._lost: AclError | None = None
         self._flights: list[Flight] = []
@@ -48,7 +55,7 @@ class NpuWorker(ModelWorker):
         opened = Context(acl, device)
         self._context: Context | None = opened
         try:
-            self._model, self._runner = self._loaded(acl, opened, model)
+            self._model, self._runner = self._loaded(acl, opened, model, stay)
         except BaseException:
             self._context = None
             with contextlib.suppress(AclError):
@@ -126,11 +133,11 @@ class NpuWorker(ModelWorker):
             raise RunError("the model was used after it had been closed", node=self._node)
         self._context.make_current()
 
-    def _loaded(self, acl: Acl, context: Context, model: GraphModel) -> tuple[Model, Runner]:
+    def _loaded(self, acl: Acl, context: Context, model: GraphModel, stay: Staying) -> tuple[Model, Runner]:
         try:
             _check_memory(acl, context.device, model, self._node)
             loaded = context.keep(Model(acl, model.blob))
-            return loaded, make_runner(acl, context, loaded, float(model.settings.get("timeout", "60")))
+            return loaded, make_runner(acl, context, loaded, float(model.settings.get("timeout", "60")), stay)
         except AclError as cause:
             cause.node, cause.instance = self._node, self._instance
             raise

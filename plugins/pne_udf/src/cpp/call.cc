@@ -73,9 +73,7 @@ int Call::Send(uint32_t output, MessagePtr msg)
     out.count++;
     out.is_explicit = msg->head().trans_id != 0;
     if (!out.is_explicit) {
-        const bool counts = info_->is_stream || info_->inputs.empty();
-        const uint64_t current = has_head_ ? head_.trans_id : std::numeric_limits<uint64_t>::max();
-        msg->head().trans_id = counts ? out.count : current;
+        msg->head().trans_id = ImplicitTransaction(out);
     }
     if (!is_open_) {
         return EmitForeign(at, std::move(msg));
@@ -92,6 +90,16 @@ int Call::Send(uint32_t output, MessagePtr msg)
     out.has_own = out.has_own || is_own;
     out.held_back.push_back(std::move(msg));
     return kOk;
+}
+
+// The transaction of a message that names none: that of the call; or, where there are no calls for transactions, of the
+// oldest message that was taken and has no answer, which is the count of messages where ids are counted and all is 1:1.
+uint64_t Call::ImplicitTransaction(const Output &out) const
+{
+    if (!info_->is_stream && !info_->inputs.empty()) {
+        return has_head_ ? head_.trans_id : std::numeric_limits<uint64_t>::max();
+    }
+    return out.ledger.is_empty() ? out.count : out.ledger.Oldest();
 }
 
 // Send what was held back: the own one as it is, or as the first of several parts.

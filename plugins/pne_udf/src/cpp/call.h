@@ -94,6 +94,7 @@ private:
         Ledger ledger;
     };
 
+    uint64_t ImplicitTransaction(const Output &out) const;
     int EmitOwn(size_t at, MessagePtr msg);
     int EmitPart(size_t at, MessagePtr msg);
     int EmitForeign(size_t at, MessagePtr msg);

@@ -16,6 +16,11 @@ void Ledger::Owe(const Head &head, View members, std::vector<std::weak_ptr<Messa
     order_.push_back(key);
 }
 
+uint64_t Ledger::Oldest() const
+{
+    return order_.empty() ? 0 : order_.front().first;
+}
+
 bool Ledger::Take(uint64_t trans_id, Debt *debt)
 {
     const auto found = debts_.lower_bound({trans_id, 0});
@@ -24,10 +29,16 @@ bool Ledger::Take(uint64_t trans_id, Debt *debt)
     }
     *debt = std::move(found->second);
     debts_.erase(found);
+    Trim();
+    return true;
+}
+
+// The first in order is always one that is there.
+void Ledger::Trim()
+{
     while (!order_.empty() && debts_.count(order_.front()) == 0) {
         order_.pop_front();
     }
-    return true;
 }
 
 void Ledger::Forget(uint64_t trans_id)
@@ -45,6 +56,7 @@ bool Ledger::TakeReleased(Debt *debt)
         if (!kept.empty() && std::all_of(kept.begin(), kept.end(), is_gone)) {
             *debt = std::move(at->second);
             debts_.erase(at);
+            Trim();
             return true;
         }
     }
@@ -59,6 +71,7 @@ bool Ledger::TakeOldest(bool all, Debt *debt)
         if (found != debts_.end()) {
             *debt = std::move(found->second);
             debts_.erase(found);
+            Trim();
             return true;
         }
     }

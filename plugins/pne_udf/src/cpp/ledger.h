@@ -22,6 +22,9 @@ public:
     // Note a debt; a second one for the same part (another input of a join) is the same.
     void Owe(const Head &head, View members, std::vector<std::weak_ptr<Message>> kept);
 
+    // Transaction of the oldest debt, 0 if there is none.
+    uint64_t Oldest() const;
+
     // The oldest debt for a transaction; false if there is none.
     bool Take(uint64_t trans_id, Debt *debt);
 
@@ -40,10 +43,12 @@ public:
     }
 
 private:
+    void Trim();
+
     static constexpr size_t kLimit = 65536;
 
     std::map<PartKey, Debt> debts_;
-    std::deque<PartKey> order_; // may name some that are gone
+    std::deque<PartKey> order_; // behind the first, may name some that are gone
     Recent<PartKey> known_;
 };
 }  // namespace dflow

@@ -18,7 +18,6 @@ constexpr uint64_t kMemberSize = 8 + kHeadSize;
 // Bits of `Head::data_flag`.
 enum DataFlag : uint8_t { kNull = 1, kCustomId = 2, kSkip = 4, kEnd = 8, kError = 16, kInjected = 32 };
 
-#pragma pack(push, 1)
 struct Head {
     uint8_t user_data[kUserDataSize];
     uint64_t body_size;
@@ -52,8 +51,6 @@ struct Desc {
     uint64_t data_size;
     uint8_t reserved[448];
 };
-#pragma pack(pop)
-
 static_assert(sizeof(Head) == kHeadSize, "the head has 256 bytes");
 static_assert(sizeof(Desc) == kDescSize, "a descriptor has 1024 bytes");
 

@@ -12,6 +12,7 @@ from dflow_core.spi import CompileContext, Engine, PointIO
 from dflow_core.types import DataType, TensorSpec
 
 CMAKE = "plugin.udf.cmake"
+CPU_NUM = "__cpu_num"
 TIMEOUT = "plugin.udf.build_timeout"
 _UNKNOWN = TensorSpec(DataType.UNDEFINED)
 
@@ -62,7 +63,8 @@ class UdfEngine(Engine):
 
         config = read_config(point.compile_config_path)
         inputs, outputs = (_UNKNOWN,) * config.input_num, (_UNKNOWN,) * config.output_num
-        params = dict(point.init_params)
+        # As upstream has it, a function can ask for this parameter too.
+        params = dict(point.init_params) | ({CPU_NUM: config.cpu} if config.cpu else {})
         if config.is_builtin:
             name = config.functions[0].name
             return UdfModel(

@@ -41,7 +41,7 @@ def _built(model: UdfModel, context: WorkerContext) -> NodeWorker:
     from dflow_pne_udf import sdk_dir
     from dflow_pne_udf.building.release import open_release, unpack_release
     from dflow_pne_udf.building.scratch import Scratch
-    from dflow_pne_udf.engine import store_folder
+    from dflow_pne_udf.engine import CPU_NUM, store_folder
     from dflow_pne_udf.native import CppNode, LibraryPlace
 
     def place() -> LibraryPlace:
@@ -51,8 +51,10 @@ def _built(model: UdfModel, context: WorkerContext) -> NodeWorker:
             scratch = Scratch()
             store = scratch.folder
         folder = unpack_release(model.package, sdk_dir.resource_type(), store)
+        cpu = model.params.get(CPU_NUM)
+        threads = cpu if isinstance(cpu, int) else 0
         end = scratch.remove if scratch is not None else None
-        return LibraryPlace(str(folder / release.target_bin), str(folder), model.functions, release.cpu, end)
+        return LibraryPlace(str(folder / release.target_bin), str(folder), model.functions, threads, end)
 
     return CppNode(model, place, context.report)
 

@@ -3,8 +3,12 @@
 #include "fast.h"
 
 #include <time.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 
-enum { SLICE = 100000000 };
+enum { SLICE = 100000000, LONG_SLICE = 1000000000 };
 
 const struct dshm_calls *calls;
 PyObject *gone_error, *peek_reference, *copy_reference;
@@ -26,10 +30,19 @@ int64_t limit_ns(PyObject *timeout) {
 
 void wait_begin(struct wait *w, int64_t limit) { w->end = limit < 0 ? INT64_MAX : limit ? now() + limit : 0; }
 
+/* Python handles signals in the main thread only: the others need not look for them. */
+static int64_t longest_slice(void) {
+#ifdef __linux__
+    return syscall(SYS_gettid) == getpid() ? SLICE : LONG_SLICE;
+#else
+    return SLICE;
+#endif
+}
+
 /* Waits are cut into slices, so that signals are seen in between. */
 int wait_next(struct wait *w) {
-    int64_t left = w->end == INT64_MAX ? SLICE : w->end ? w->end - now() : 0;
-    w->slice = left < 0 ? 0 : left < SLICE ? left : SLICE;
+    int64_t left = w->end == INT64_MAX ? INT64_MAX : w->end ? w->end - now() : 0, longest = left > 0 ? longest_slice() : 0;
+    w->slice = left < 0 ? 0 : left < longest ? left : longest;
     return w->slice > 0;
 }
 

@@ -1,4 +1,4 @@
-"""What is run: an item for each file of a folder or pattern, each row of an `.npz` file, each line of a `.jsonl` file."""
+"""What is run: an item for each file of a folder or pattern, row of an `.npz` file, or line of a `.jsonl` file."""
 
 from __future__ import annotations
 

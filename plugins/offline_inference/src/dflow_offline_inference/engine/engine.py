@@ -58,7 +58,7 @@ class ExecutionEngine:
         self._state = threading.Condition(threading.Lock())
         self._loading = len(self._lanes)
         self._lost: set[Lane] = set()
-        self._idents: frozenset[int] = frozenset()
+        self._threads = frozenset(lane.thread for lane in self._lanes)
 
     @property
     def lanes(self) -> Sequence[Lane]:
@@ -77,7 +77,6 @@ class ExecutionEngine:
         self._loaded = loaded
         for lane in self._lanes:
             lane.thread.start()
-        self._idents = frozenset(lane.thread.ident or 0 for lane in self._lanes)
         with self._state:
             while self._loading:
                 self._state.wait(_SLICE)
@@ -116,9 +115,9 @@ class ExecutionEngine:
             raise DeployError(f"workers did not end within {timeout:g} s: {', '.join(stuck)}",
                               hint="a call of the model hangs; run it with workers='process' and call_timeout")
 
-    def is_lane(self, ident: int) -> bool:
-        """Whether a thread is a worker's own, which must not wait for requests."""
-        return ident in self._idents
+    def in_lane(self) -> bool:
+        """Whether this thread is a worker's own, which must not wait for requests."""
+        return threading.current_thread() in self._threads  # not by ident: those are given out again
 
     def settle(self, outcomes: Sequence[Outcome]) -> None:
         self._settle(outcomes)

@@ -15,6 +15,16 @@ from dflow_offline_inference.requests import GroupKey, Request, State
 _Ready = tuple[int, float, Request]
 
 
+class _Group:
+    """Requests that can share a call, with the number of their rows."""
+
+    __slots__ = ("ready", "rows")
+
+    def __init__(self) -> None:
+        self.ready: deque[_Ready] = deque()
+        self.rows = 0
+
+
 class Grouping:
     """The ready requests of one model.
 
@@ -26,8 +36,7 @@ class Grouping:
     def __init__(self, batch: int, patience: float) -> None:
         self.batch = batch
         self._patience = patience
-        self._groups: dict[GroupKey | None, deque[_Ready]] = {}
-        self._rows: dict[GroupKey | None, int] = {}
+        self._groups: dict[GroupKey | None, _Group] = {}
         self._count = 0
 
     def __bool__(self) -> bool:
@@ -36,15 +45,11 @@ class Grouping:
     def add(self, request: Request, now: float) -> bool:
         """Take in a request; whether somebody who waits for work should look."""
         self._count += 1
-        key = request.group
-        group = self._groups.get(key)
-        if group is None:
-            self._groups[key] = deque([(self._count, now, request)])
-            self._rows[key] = request.rows
-            return True
-        group.append((self._count, now, request))
-        self._rows[key] += request.rows
-        return key is None or self._rows[key] >= self.batch
+        group = self._groups.get(request.group) or _Group()
+        group.rows += request.rows
+        group.ready.append((self._count, now, request))
+        self._groups[request.group] = group
+        return len(group.ready) == 1 or request.group is None or group.rows >= self.batch
 
     def take(self, now: float, *, drain: bool = False) -> Sequence[Request]:
         """The next batch that may go; empty if none may yet.
@@ -55,33 +60,28 @@ class Grouping:
         """
         best: tuple[int, GroupKey | None] | None = None
         for key, group in self._groups.items():
-            number, since, _ = group[0]
-            may_go = drain or key is None or self._rows[key] >= self.batch or now - since >= self._patience
+            number, since, _ = group.ready[0]
+            may_go = drain or key is None or group.rows >= self.batch or now - since >= self._patience
             if may_go and (best is None or number < best[0]):
                 best = (number, key)
         return () if best is None else self._taken(best[1])
 
     def due(self) -> float:
         """When the next batch may go for having waited, seconds; infinite if nothing waits."""
-        return min((group[0][1] + self._patience for group in self._groups.values()), default=math.inf)
+        return min((group.ready[0][1] + self._patience for group in self._groups.values()), default=math.inf)
 
     def remove(self, request: Request) -> None:
         """Take out a request that ended before it ran."""
-        for entry in self._groups.get(request.group, ()):
+        group = self._groups.get(request.group)
+        for entry in () if group is None else group.ready:
             if entry[2] is request:
-                self._groups[request.group].remove(entry)
+                assert group is not None
+                group.ready.remove(entry)
                 self._shrink(request.group, request.rows)
                 return
 
-    def clear(self) -> list[Request]:
-        """Take out everything."""
-        left = [entry[2] for group in self._groups.values() for entry in group]
-        self._groups.clear()
-        self._rows.clear()
-        return left
-
     def _taken(self, key: GroupKey | None) -> list[Request]:
-        group = self._groups[key]
+        group = self._groups[key].ready
         taken: list[Request] = []
         rows = 0
         while group:
@@ -95,6 +95,6 @@ class Grouping:
         return [request for request in taken if request.state is State.READY]
 
     def _shrink(self, key: GroupKey | None, rows: int) -> None:
-        self._rows[key] -= rows
-        if not self._groups[key]:
-            del self._groups[key], self._rows[key]
+        self._groups[key].rows -= rows
+        if not self._groups[key].ready:
+            del self._groups[key]

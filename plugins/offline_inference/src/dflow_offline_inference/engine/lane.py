@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dflow_core.errors import DflowError
+from dflow_core.errors import DflowError, RunError
 from dflow_core.spi import ModelWorker
 from dflow_core.types import Array
 from dflow_offline_inference.engine.batch import Batch, Buffers, RowsError
@@ -110,6 +110,9 @@ class Lane:
         try:
             if self.error is None:
                 self._serve(self.worker)
+        except BaseException as cause:  # a fault of this package must not leave anybody waiting
+            LOGGER.exception("model %r#%d: its step loop failed", self.station.name, self.index)
+            self._give_up(RunError(f"its step loop failed: {type(cause).__name__}: {cause}", node=self.station.name))
         finally:
             worker, self.worker = self.worker, None
             self._close(worker)
@@ -143,7 +146,9 @@ class Lane:
         while taken := self.station.take(block=not self._flights):
             now = time.monotonic()
             pairs = [(request, request.inputs) for request in taken]
-            running = [pair for pair in pairs if pair[0].advance(State.RUNNING, now)]
+            running = [
+                pair for pair in pairs if pair[0].state is State.READY and pair[0].advance(State.RUNNING, now)
+            ]
             if running:
                 self._tell([request for request, _ in running], "ExecutionEngine", "choose")
                 return Batch.of(running)

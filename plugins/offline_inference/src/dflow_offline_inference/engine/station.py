@@ -47,13 +47,19 @@ class Station:
     def accept(self, request: Request) -> None:
         """Take over a request from the scheduler: it is ready now. One that has ended meanwhile is left out."""
         with self._changed:
+            if request.state is not State.WAITING:
+                return
             now = time.monotonic()
-            if request.state is State.WAITING and request.advance(State.READY, now):
-                if self._emit is not None:
-                    self._emit(Event(request.id, "Scheduler", "hand over"))
-                    self._emit(Event(request.id, "ExecutionEngine", "group"))
-                if (self._grouping.add(request, now) or self._draining) and self._idle:
-                    self._changed.notify()
+            # In this order: an interrupt in between is made good when the scheduler hands it over again.
+            look = self._grouping.add(request, now) or self._draining
+            if not request.advance(State.READY, now):
+                self._grouping.remove(request)
+                return
+            if self._emit is not None:
+                self._emit(Event(request.id, "Scheduler", "hand over"))
+                self._emit(Event(request.id, "ExecutionEngine", "group"))
+            if look and self._idle:
+                self._changed.notify()
 
     def forget(self, request: Request) -> None:
         """A request has ended before it ran."""

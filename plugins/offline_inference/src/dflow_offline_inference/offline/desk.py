@@ -60,11 +60,6 @@ class Desk:
         self.newest = 0
 
     @property
-    def watched(self) -> bool:
-        """Whether anybody watches."""
-        return self._emit is not None
-
-    @property
     def open(self) -> int:
         """Requests that have not ended."""
         return len(self._open)
@@ -79,11 +74,9 @@ class Desk:
         Raises:
             QueueFullError, ClosedError: it was not taken; nothing of it is left.
         """
-        self._open[request.id] = request
         try:
             failed = self.scheduler.submit(request, after, timeout)
         except DflowError:
-            del self._open[request.id]
             raise
         except BaseException:  # Ctrl-C: nobody has a handle of it
             self.cancel(request, "interrupted while it was submitted")
@@ -95,6 +88,10 @@ class Desk:
             self._strike(request)
         elif station.failure is not None:
             self._end_all([(request, State.ERROR, self._lost(request, station.failure))])
+
+    def taken(self, request: Request) -> None:
+        """The scheduler has taken in a request: from now on everybody may end it."""
+        self._open[request.id] = request
 
     def find(self, others: Iterable[int]) -> tuple[list[Request], int | None]:
         """Open requests by id, and the id of one among them that ended badly.
@@ -162,10 +159,10 @@ class Desk:
         self._end_all([(request, State.ERROR, self._lost(request, cause))
                        for request in list(self._open.values()) if request.model == model])
 
-    def tell(self, event: Event) -> None:
-        """Pass on an event to who watches, if anybody does."""
+    def tell(self, request: Request, step: str) -> None:
+        """Tell who watches, if anybody does, of a step of this layer."""
         if self._emit is not None:
-            self._emit(event)
+            self._emit(Event(request.id, "OfflineInference", step))
 
     def answers(self, request: Request) -> Answers:
         """Whether a request may run now."""
@@ -222,6 +219,7 @@ class Desk:
         if self._emit is not None and request.state is not State.DONE:
             self._emit(Event(request.id, "ExecutionEngine", "end"))
         for callback in request.take_callbacks():
+            self.tell(request, "callback")
             self.call(request, callback)
         if request.error is not None:
             self._note_failure(request)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dflow_core.errors import UsageError, WaitTimeoutError
 from dflow_offline_inference.offline.desk import Desk
-from dflow_offline_inference.requests import Event, Request, Result, State
+from dflow_offline_inference.requests import Request, Result, State
 
 if TYPE_CHECKING:
     import asyncio
@@ -99,8 +98,7 @@ class Handle:
         request = self._request
         if not request.ended:
             self._wait(timeout)
-        if self._desk.watched:
-            self._desk.tell(Event(request.id, "OfflineInference", "result"))
+        self._desk.tell(request, "result")
         if request.error is not None:
             return request.error
         assert request.result is not None
@@ -158,7 +156,7 @@ class Handle:
         request = self._request
         if request.ended:
             return
-        if self._desk.engine.is_lane(threading.get_ident()):
+        if self._desk.engine.in_lane():
             raise UsageError(f"a callback waits for request {request.id}, which could never end then",
                              hint="use its add_done_callback, or wait in a thread of your own")
         if not request.wait(timeout):

@@ -23,7 +23,7 @@ from dflow_offline_inference.config import ModelConfig, ModelSource, Settings
 from dflow_offline_inference.offline.handle import Handle
 from dflow_offline_inference.offline.machinery import Machinery
 from dflow_offline_inference.offline.stream import stream
-from dflow_offline_inference.requests import Event, EventSink, NotStartedError, Request, Result
+from dflow_offline_inference.requests import EventSink, NotStartedError, Request, Result
 from dflow_offline_inference.scheduler import rank_of
 
 
@@ -155,14 +155,13 @@ class OfflineInference:
         )
         desk.newest = request.id
         handle = Handle(request, desk)
-        if self._emit is not None:
-            self._emit(Event(request.id, "OfflineInference", "translate"))
+        desk.tell(request, "translate")
         if callback is not None:
             handle.add_done_callback(callback)
         if failed is not None:
             desk.refuse(request, failed)
             return handle
-        desk.admit(request, others, 0.0 if machinery.engine.is_lane(threading.get_ident()) else timeout)
+        desk.admit(request, others, 0.0 if machinery.engine.in_lane() else timeout)
         if deadline is not None:
             machinery.ticker.watch(now + deadline, request.id)
         return handle

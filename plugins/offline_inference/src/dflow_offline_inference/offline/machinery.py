@@ -90,7 +90,7 @@ class Machinery:
         self.slots = tuple(slots)
         self.largest = tuple(self.memory.get(limit.device, sys.maxsize) for limit in limits)
         self.scheduler = Scheduler(
-            Admission(limits, self.memory), self.engine.accept, self.settings.max_waiting, emit
+            Admission(limits, self.memory), self.engine.accept, self.settings.max_waiting, self.desk.taken, emit
         )
         self.desk.scheduler = self.scheduler
         self.ticker = Ticker(
@@ -133,7 +133,7 @@ class Machinery:
         """
         if os.getpid() != self.pid:
             return
-        if self.engine.is_lane(threading.get_ident()):
+        if self.engine.in_lane():
             raise UsageError("a callback cannot close what calls it", hint="close it in the thread that made it")
         with self._closing:
             if self._closed:

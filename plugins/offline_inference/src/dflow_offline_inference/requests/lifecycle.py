@@ -109,5 +109,5 @@ class Lifecycle:
     def _move(self, to: State, at: float) -> None:
         if not to.bit & self.state.following:
             raise TransitionError(self.id, self.state.value, to.value, self.story())
-        self.state = to
         self.history.append((to, at))
+        self.state = to

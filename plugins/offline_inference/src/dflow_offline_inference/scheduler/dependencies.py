@@ -1,12 +1,13 @@
 """Who waits for whom. No I/O, no clock, no lock: the scheduler calls it under its own.
 
 A request waits until all it depends on are done; if one of them ends otherwise, so does it. A request of a chain waits
-until the one before it in the chain has ended, however that was. Requests depend on earlier ones only, so there are no
-circles.
+until it is the first of its chain that has not ended, however those before it did. Requests depend on earlier ones
+only, so there are no circles.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 
 from dflow_offline_inference.requests import Request, State
@@ -16,8 +17,8 @@ class Dependencies:
     """Requests that wait for others."""
 
     def __init__(self) -> None:
-        self._dependents: dict[int, list[tuple[Request, bool]]] = {}
-        self._tails: dict[object, Request] = {}
+        self._dependents: dict[int, list[Request]] = {}
+        self._chains: dict[object, OrderedDict[int, Request]] = {}
 
     def add(self, request: Request, after: Sequence[Request]) -> Request | None:
         """Note what a new request waits for, in `blockers`.
@@ -33,12 +34,14 @@ class Dependencies:
             if other.ended and other.state is not State.DONE:
                 return other
         for other in dict.fromkeys(after):
-            self._wait(request, other, must_be_done=True)
+            # `ended` may have been called for it already if it has ended; if not, it will find us.
+            if not other.ended:
+                request.blockers += 1
+                self._dependents.setdefault(other.id, []).append(request)
         if request.chain is not None:
-            before = self._tails.get(request.chain)
-            if before is not None:
-                self._wait(request, before, must_be_done=False)
-            self._tails[request.chain] = request
+            chain = self._chains.setdefault(request.chain, OrderedDict())
+            request.blockers += bool(chain)
+            chain[request.id] = request
         return None
 
     def ended(self, request: Request) -> tuple[list[Request], list[Request]]:
@@ -51,21 +54,25 @@ class Dependencies:
             return [], []
         free: list[Request] = []
         failed: list[Request] = []
-        if request.chain is not None and self._tails.get(request.chain) is request:
-            del self._tails[request.chain]
-        for dependent, must_be_done in self._dependents.pop(request.id, ()):
-            if dependent.ended:
-                continue
-            if must_be_done and request.state is not State.DONE:
-                failed.append(dependent)
-                continue
+        waiting = self._dependents.pop(request.id, [])
+        if request.state is not State.DONE:
+            failed, waiting = [dependent for dependent in waiting if not dependent.ended], []
+        if request.chain is not None:
+            waiting += self._next_of_chain(request)
+        for dependent in waiting:
             dependent.blockers -= 1
-            if not dependent.blockers:
+            if not dependent.blockers and not dependent.ended:
                 free.append(dependent)
         return free, failed
 
-    def _wait(self, request: Request, other: Request, must_be_done: bool) -> None:
-        # `ended` may have been called for it already if it has ended; if not, it will find us.
-        if not other.ended:
-            request.blockers += 1
-            self._dependents.setdefault(other.id, []).append((request, must_be_done))
+    def _next_of_chain(self, request: Request) -> list[Request]:
+        """Who is first of the chain now that its first has ended."""
+        chain = self._chains.get(request.chain, OrderedDict())
+        if request.id not in chain:
+            return []
+        was_first = next(iter(chain)) == request.id
+        del chain[request.id]
+        if not chain:
+            del self._chains[request.chain]
+            return []
+        return [next(iter(chain.values()))] if was_first else []

@@ -25,16 +25,18 @@ class Scheduler:
         hand_over: Takes a request that may run; called under the scheduler's lock, must not block. From then on the
             request is no longer the scheduler's, which only keeps its slot until it is told of the end.
         max_waiting: Requests that may wait at once.
+        taken: Told of each request that was taken in, before anything else happens to it.
         emit: Takes events, if anybody watches.
     """
 
     def __init__(
         self, admission: Admission, hand_over: Callable[[Request], None], max_waiting: int,
-        emit: EventSink | None = None,
+        taken: Callable[[Request], None], emit: EventSink | None = None,
     ) -> None:
         self._admission = admission
         self._hand_over = hand_over
         self._max_waiting = max_waiting
+        self._taken = taken
         self._emit = emit
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
@@ -76,9 +78,11 @@ class Scheduler:
                 raise ClosedError("offline inference was closed")
             try:
                 failed = self._admission.add(request, after)
-                if failed is None and self._emit is not None:
-                    self._emit(Event(request.id, "Scheduler", "waiting"))
-                self._pass_on()
+                if failed is None:
+                    self._taken(request)
+                    if self._emit is not None:
+                        self._emit(Event(request.id, "Scheduler", "waiting"))
+                    self._pass_on()
             except BaseException:
                 self._admission.recount()
                 raise

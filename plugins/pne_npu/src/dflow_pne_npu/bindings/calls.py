@@ -64,6 +64,12 @@ class Acl:
         count = self.ffi.new("uint32_t *")
         return int(count[0]) if self.lib.aclrtGetDeviceCount(count) == 0 else 0
 
+    def current_device(self) -> int:
+        """Device of this thread's context."""
+        device = self.ffi.new("int32_t *")
+        self.aclrtGetDevice(device)
+        return int(device[0])
+
     def soc_name(self) -> str:
         """Name of the chip, as atc wants it; "" if it cannot be told."""
         text = self.lib.aclrtGetSocName()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dflow_core.errors import RunError
 from dflow_pne_npu.bindings.codes import code_name
 
-_LOST = frozenset({507010, 507053, 507054, 507899, 507033, 107022, 507056})
+_LOST = frozenset({507010, 507033, 507046, 507047, 507053, 507054, 507056, 507899, 107022})
 _HINTS = {
     107001: "`dflow npu devices` lists the devices",
     107002: "the call was made on a thread without a context",

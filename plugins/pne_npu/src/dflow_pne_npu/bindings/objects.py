@@ -176,6 +176,7 @@ class DeviceBuffer(Handle):
         acl.aclrtMalloc(made, max(size, 1), CONSTANTS["ACL_MEM_MALLOC_HUGE_FIRST"])
         super().__init__(acl, made[0])
         self.size = size
+        self.device = acl.current_device()
 
     def copy_from(self, host: HostBuffer, size: int, stream: Stream) -> None:
         """Put a copy of host memory behind what a stream has to do."""
@@ -184,6 +185,11 @@ class DeviceBuffer(Handle):
     def copy_to(self, host: HostBuffer, size: int, stream: Stream) -> None:
         """Put a copy into host memory behind what a stream has to do."""
         self.acl.aclrtMemcpyAsync(host.handle, host.size, self.handle, size, DOWN, stream.handle)
+
+    def read(self, host: HostBuffer, size: int) -> None:
+        """Copy into host memory, at once."""
+        if size:
+            self.acl.aclrtMemcpy(host.handle, host.size, self.handle, size, DOWN)
 
     def write(self, array: Array) -> None:
         """Copy an array in, at once."""

@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dflow_pne_npu.bindings import ModelInfo
 
 Shape = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class ShapeChoice:
-    """The sizes of a run.
-
-    Args:
-        gear: What to tell the library, or () if there is nothing to choose.
-        sizes: Bytes of each input.
-    """
-
-    gear: Shape
-    sizes: tuple[int, ...]
 
 
 def gear_of(info: ModelInfo, shapes: Sequence[Shape]) -> Shape:

@@ -9,7 +9,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dflow_core.errors import CompileError
@@ -92,7 +92,8 @@ class Builder:
             own = folders[sdk_dir.resource_type()]
             registered, problem = registered_functions(own / config.target_bin, self.limit)
             versions = {c.resource_type: c.version for c in tools.compilers if c.resource_type in folders}
-            release = Release.of(config, versions, registered, problem, sdk_dir.fingerprint())
+            names = None if registered is None else tuple(registered)
+            release = Release(config.target_bin, versions, names, problem, sdk_dir.fingerprint())
             package = pack_release(release, folders)
         took = time.monotonic() - began
         self.report(f"{config.target_bin} was built in {took:.1f} s with {tools.compilers[0].version}")
@@ -195,12 +196,12 @@ def _whole(package: bytes | None) -> bytes | None:
 
 def _base_key(config: FuncConfig, tools: Tools) -> str:
     """Everything that is known to go into a build before it runs."""
-    said = replace(config, path="", workspace="", cmakelist="", toolchains={})
     parts = {
-        "config": repr(said),
+        "library": config.target_bin,
         "cmakelist": os.path.relpath(config.cmakelist, config.workspace),
         "cmakelist content": file_digest(config.cmakelist),
-        "workspace": workspace_digest(config.workspace),
+        # What the config says of functions and ports is nothing the build knows of.
+        "workspace": workspace_digest(config.workspace, config.path),
         "compilers": [[c.resource_type, c.path, c.version] for c in tools.compilers],
         "flags": dict(tools.flags),
         "sdk": sdk_dir.fingerprint(),

@@ -20,8 +20,12 @@ _LEFT_OUT = {"build", "__pycache__"}
 _QUOTED = re.compile(r'^\s*"(.+)"\s*$')
 
 
-def workspace_digest(workspace: str) -> str:
+def workspace_digest(workspace: str, leave_out: str) -> str:
     """A digest of names and contents of all files of a workspace.
+
+    Args:
+        workspace: The folder.
+        leave_out: A file that does not count.
 
     Raises:
         CompileError: a file cannot be read.
@@ -29,6 +33,8 @@ def workspace_digest(workspace: str) -> str:
     digest = hashlib.sha256()
     for name in _files(workspace):
         path = os.path.join(workspace, name)
+        if path == leave_out:
+            continue
         try:
             content = file_digest(path)
         except OSError as cause:

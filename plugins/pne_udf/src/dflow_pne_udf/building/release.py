@@ -1,6 +1,6 @@
 """What a build gives, as one tar.gz: the files of each resource type and what is known of them.
 
-    release.json                 functions, what the library registers, versions, digests
+    release.json                 what the library registers, versions, digests
     release/<resource type>/...  everything the project put into its release folder
 
 Equal content gives equal bytes: names are sorted, times and owners are left out.
@@ -18,13 +18,11 @@ import posixpath
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from dflow_core.errors import CompileError, PackagingError
-from dflow_core.types import FuncSpec
-from dflow_pne_udf.config import FuncConfig
 
 INFO = "release.json"
 GZIP = b"\x1f\x8b"
@@ -38,9 +36,6 @@ class Release:
 
     Args:
         target_bin: Name of the library.
-        input_num, output_num, functions: From its config.
-        cpu: Calls that may run at once; 0 is one for each function.
-        resources: What else an instance needs, by type.
         compilers: Version of the compiler for each resource type it was built for.
         registered: Functions the library registers, as `kind name`; None where it could not be asked.
         problem: Why it could not be asked.
@@ -49,26 +44,11 @@ class Release:
     """
 
     target_bin: str
-    input_num: int
-    output_num: int
-    functions: tuple[FuncSpec, ...]
-    cpu: int = 0
-    resources: Mapping[str, int] = field(default_factory=dict)
     compilers: Mapping[str, str] = field(default_factory=dict)
     registered: tuple[str, ...] | None = None
     problem: str = ""
     sdk: str = ""
     digests: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls, config: FuncConfig, compilers: Mapping[str, str], registered: Sequence[str] | None, problem: str, sdk: str
-    ) -> Release:
-        """What a config and a build say."""
-        return cls(
-            config.target_bin, config.input_num, config.output_num, config.functions, config.cpu, config.resources,
-            compilers, None if registered is None else tuple(registered), problem, sdk,
-        )
 
 
 def pack_release(release: Release, folders: Mapping[str, Path]) -> bytes:
@@ -156,11 +136,8 @@ def _read_info(data: bytes) -> Release:
     info = json.loads(data)
     if info.pop("format") != _FORMAT:
         raise PackagingError("the package of a C++ function was made by another version of dflow-pne-udf")
-    functions = tuple(
-        FuncSpec(**{**f, "inputs": tuple(f["inputs"]), "outputs": tuple(f["outputs"])}) for f in info.pop("functions")
-    )
     registered = info.pop("registered")
-    return Release(functions=functions, registered=None if registered is None else tuple(registered), **info)
+    return Release(registered=None if registered is None else tuple(registered), **info)
 
 
 def _contents(folder: Path) -> Iterator[str]:

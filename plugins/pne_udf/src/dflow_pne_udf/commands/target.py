@@ -34,6 +34,7 @@ class Found:
         library: Its path.
         registered: Functions it registers, as `kind name`; None where it does not load.
         problem: Why it does not load.
+        config: The project it comes from, or None.
         release: What its package says; None for a library without one.
         package: The package; b"" for a library without one.
     """
@@ -41,6 +42,7 @@ class Found:
     library: Path
     registered: tuple[str, ...] | None
     problem: str
+    config: FuncConfig | None = None
     release: Release | None = None
     package: bytes = b""
 
@@ -80,7 +82,7 @@ def _built(config: FuncConfig, output: Output, cmake: str, limit: float) -> Foun
     release = open_release(package)
     check_registered(tuple(f.name for f in config.functions), release, config.path)
     library = unpack_release(package, sdk_dir.resource_type(), store) / config.target_bin
-    return Found(library, release.registered, release.problem, release, package)
+    return Found(library, release.registered, release.problem, config, release, package)
 
 
 def _config_of(path: Path) -> Path:

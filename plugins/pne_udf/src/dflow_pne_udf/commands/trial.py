@@ -64,9 +64,8 @@ def _sent(run: LocalRun, feeds: Sequence[Feed], names: Sequence[str], wait: floa
 def _place(found: Found, function: str, ports: tuple[int, int]) -> tuple[LibraryPlace, tuple[int, int]]:
     """What to run, and how many inputs and outputs it has."""
     library, folder = str(found.library), str(found.library.parent)
-    if found.release is not None:
-        release = found.release
-        return LibraryPlace(library, folder, release.functions, release.cpu), (release.input_num, release.output_num)
+    if (config := found.config) is not None:
+        return LibraryPlace(library, folder, config.functions, config.cpu), (config.input_num, config.output_num)
     kinds = dict(line.split(" ", 1)[::-1] for line in found.registered or ())
     known = ", ".join(sorted(kinds)) or "none"
     if function not in kinds and (function or len(kinds) != 1):
