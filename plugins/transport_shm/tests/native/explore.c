@@ -13,7 +13,7 @@
 
 #include "explore_inside.h"
 
-enum { STACK = 128 << 10, STEPS = 60000, RANGES = 64, LOG = 1 << 18, PID_BASE = 900000000, FRAMES = 12, TURNS = 8 };
+enum { STACK = 128 << 10, STEPS = 60000, RANGES = 64, LOG = 1 << 18, FRAMES = 12, TURNS = 8 };
 
 struct party {
     ucontext_t context;
@@ -42,7 +42,7 @@ static struct party parties[PARTIES];
 static struct range ranges[RANGES];
 static struct undo undo_log[LOG];
 static struct choice path[STEPS];
-static int n_ranges, current = NOBODY, identity = 0, crashed = NOBODY, preempted, recording;
+static int n_ranges, current = NOBODY, identity = 0, n_crashed, preempted, recording;
 static size_t n_undo;
 static int depth, decided;
 static ucontext_t home;
@@ -53,12 +53,13 @@ static struct turn {
 static int n_turns;
 
 void explore_failed(const char *file, int line, const char *what) {
-    fprintf(stderr, "%s:%d: %s\n  scenario %s, party %d, crashed %d, schedule:", file, line, what,
-            now_running ? now_running->name : "-", current, crashed);
+    fprintf(stderr, "%s:%d: %s\n  scenario %s, party %d, %d crashed, schedule:", file, line, what,
+            now_running ? now_running->name : "-", current, n_crashed);
     for (int i = 0; i < depth; i++)
         if (path[i].taken) fprintf(stderr, " %d:%d", i, path[i].taken);
     fprintf(stderr, "\n");
-    static const char *const states[] = {"can go on", "waits for the lock", "sleeps on the futex", "is done", "is dead"};
+    static const char *const states[] = {"can go on",        "waits for the lock", "sleeps on the futex",
+                                         "awaits a crash",   "is done",            "is dead"};
     for (int p = 0; p < PARTIES; p++)
         fprintf(stderr, "  party %d %s (offset %lx)\n", p, states[parties[p].state], (long)parties[p].waits_for);
     for (int i = 0; i < n_turns; i++) {
@@ -68,7 +69,7 @@ void explore_failed(const char *file, int line, const char *what) {
     abort();
 }
 
-int crashed_party(void) { return crashed; }
+int crashes(void) { return n_crashed; }
 uint32_t party_pid(int party) { return (uint32_t)(PID_BASE + party); }
 void act_as(int party) { identity = party; }
 int who(void) { return current == NOBODY ? identity : current; }
@@ -116,9 +117,16 @@ static void take_back(void) {
 
 /* ---- schedule ---- */
 
+static int others_ended(int p) {
+    for (int other = 0; other < PARTIES; other++)
+        if (other != p && parties[other].state != DONE && parties[other].state != CRASHED) return 0;
+    return 1;
+}
+
 static int can_go_on(int p) {
     struct party *party = parties + p;
-    if (party->state == READY) return p != now_running->supervisor || crashed != NOBODY;
+    if (party->state == READY) return 1;
+    if (party->state == WAITS_CRASH) return n_crashed > (int)party->waits_for || others_ended(p);
     return party->state == WAITS_LOCK && lock_is_free(party->waits_for);
 }
 
@@ -163,7 +171,7 @@ static void note_turn(void) {
 }
 
 static void crash(void) {
-    crashed = current;
+    n_crashed++;
     parties[current].state = CRASHED;
     yield_away();
 }
@@ -179,9 +187,9 @@ void point(enum kind kind, const volatile void *at) {
     if (kind == SYNC && (limits->preemptions < 0 || preempted < limits->preemptions))
         for (int p = 0; p < PARTIES; p++)
             if (p != current && can_go_on(p)) others[n++] = p;
-    int crashes = limits->crashes && crashed == NOBODY && now_running->may_crash >> current & 1;
-    if (!n && !crashes) return;
-    int taken = choose(1 + n + crashes);
+    int can_crash = n_crashed < limits->crashes && now_running->may_crash >> current & 1;
+    if (!n && !can_crash) return;
+    int taken = choose(1 + n + can_crash);
     if (!taken) return;
     note_turn();
     if (taken > n) {
@@ -214,7 +222,13 @@ int wake_at(uintptr_t word, int most) {
     return n;
 }
 
+int await_crash(int seen) {
+    if (n_crashed <= seen && !others_ended(current)) block(WAITS_CRASH, (uintptr_t)seen);
+    return n_crashed;
+}
+
 static void run_party(void) {
+    parties[current].state = READY;
     now_running->work[current]();
     parties[current].state = DONE;
     yield_away();
@@ -222,11 +236,12 @@ static void run_party(void) {
 
 static void begin_schedule(void) {
     depth = preempted = n_turns = 0;
-    crashed = NOBODY;
+    n_crashed = 0;
     forget_run();
     for (int p = 0; p < PARTIES; p++) {
         struct party *party = parties + p;
-        party->state = now_running->work[p] ? READY : DONE;
+        party->state = !now_running->work[p] ? DONE : p == now_running->supervisor ? WAITS_CRASH : READY;
+        party->waits_for = 0;
         if (!party->stack) party->stack = malloc(STACK);
         getcontext(&party->context);
         party->context.uc_stack.ss_sp = party->stack;

@@ -5,14 +5,14 @@
 
 #include "explore.h"
 
-enum state { READY, WAITS_LOCK, WAITS_FUTEX, DONE, CRASHED };
+enum state { READY, WAITS_LOCK, WAITS_FUTEX, WAITS_CRASH, DONE, CRASHED };
+enum { PID_BASE = 900000000 };
 enum kind { SYNC, WRITE };
 
 /* explore.c */
 int who(void);
 int outside(void);
 int is_setup(void);
-int has_crashed(int party);
 void add_range(void *at, size_t size, int shared);
 void forget_range(const void *at);
 uintptr_t offset_of(const volatile void *at);
