@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SUBJECTS = ("hop", "nodes", "startup", "models", "udf_build", "ocr")
+SUBJECTS = ("hop", "nodes", "startup", "models", "udf_build", "ocr", "offline")
 BY_NAME_ONLY = ("soak",)
 
 

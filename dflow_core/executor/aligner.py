@@ -76,6 +76,15 @@ class Aligner:
         """Keys that wait for a part."""
         return len(self._waiting) + len(self._held)
 
+    def may_pair_outside(self, trans_id: int) -> bool:
+        """Whether plain messages of a transaction may be paired without this: nothing waits here, and it has no say."""
+        idle = not (self._waiting or self._held or self._dead)
+        return idle and not (self._poisoned and trans_id in self._poisoned)
+
+    def note_pair(self, key: tuple[int, int]) -> None:
+        """Count a key as complete that was paired outside."""
+        self._done.add((*key, False))
+
     def offer(self, port: int, msg: FlowMsg) -> list[MessageSet]:
         """Take a message; returns the sets it completes, oldest first."""
         if self._ports == 1:

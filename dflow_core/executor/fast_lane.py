@@ -33,19 +33,19 @@ class LaneIo:
 
     Args:
         group: Memory of the queues.
-        source: The only input queue.
+        sources: The input queue of each argument.
         targets: For each output of the function, the queues its messages go to.
         put: Puts a block into a queue, and waits as long as that takes.
-        accept: Takes a block the lane cannot carry, before its call.
+        accept: Takes a block the lane cannot carry, before its call, and the argument it was for.
         check: Called after what the runner did for the lane; may raise.
         is_stopping: Whether to leave.
     """
 
     group: MemoryGroup
-    source: Queue
+    sources: Sequence[Queue]
     targets: Sequence[Sequence[Queue]]
     put: Callable[[Queue, Block], None]
-    accept: Callable[[Block], None]
+    accept: Callable[[int, Block], None]
     check: Callable[[], None]
     is_stopping: Callable[[], bool]
 
@@ -72,7 +72,7 @@ class FastLane:
             patience: Seconds of one wait for a message.
         """
         io, runner, call, clock, only = self._io, self._runner, self._call, time.monotonic, self._only
-        get, peek, put, is_stopping = io.source.get, io.group.peek, io.put, io.is_stopping
+        get, peek, put, is_stopping = io.sources[0].get, io.group.peek, io.put, io.is_stopping
         block: Block | None
         ints, floats = runner.meter.ints, runner.meter.floats
         array: Array | None
@@ -88,7 +88,7 @@ class FastLane:
             if block is None:
                 continue
             if plain is None:
-                io.accept(block)
+                io.accept(0, block)
                 continue
             trans_id, array = plain
             plain = None
@@ -98,7 +98,7 @@ class FastLane:
             try:
                 result = call(array)
             except (Exception, SystemExit) as error:
-                self._conclude(block, started, error=error)
+                self._conclude([block], started, error=error)
                 continue
             # User code may have given the array another shape or dtype in place.
             same = array.shape == shape and array.dtype is dtype and array.flags.c_contiguous
@@ -109,7 +109,7 @@ class FastLane:
             else:
                 ended = self._send(block, result, array if same else None)
                 if ended < 0:
-                    self._conclude(block, started, result=result)
+                    self._conclude([block], started, result=result)
                     continue
             runner.calls += 1
             runner.busy += ended - started
@@ -121,7 +121,7 @@ class FastLane:
         """Send what the function gave, if it is arrays only; gives when it began to put them into queues, or -1.
 
         Args:
-            block: What came in.
+            block: What came in, for the first argument.
             result: What the function gave.
             same: The array of `block`, which may go as it lies; None if it was changed.
         """
@@ -156,9 +156,9 @@ class FastLane:
             return None
 
     def _conclude(
-        self, block: Block, started: float, result: object = None, error: BaseException | None = None
+        self, blocks: Sequence[Block], started: float, result: object = None, error: BaseException | None = None
     ) -> None:
-        self._runner.conclude(FlowMsg.from_block(block), started, result, error)
+        self._runner.conclude([FlowMsg.from_block(block) for block in blocks], started, result, error)
         self._io.check()
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dflow_core.errors import ClosedError, NodeError, PoolExhaustedError, QueueFullError
 from dflow_core.executor.fast_lane import FastLane, LaneIo
 from dflow_core.executor.forked import end_fork
+from dflow_core.executor.join_lane import JoinLane
 from dflow_core.executor.lossy import NOTICE_SLICE, flush, reader, sender, waitable
 from dflow_core.executor.meter import WORDS, Meter, board_name
 from dflow_core.executor.model_func import init_functions
@@ -149,20 +150,25 @@ class InstanceRunner:
                 self._report("an output queue was closed; leaving")
 
     def _fast_lane(self) -> FastLane | None:
-        """The short way, if this node is one for it: a plain function behind one queue."""
+        """The short way, if this node is one for it: it has one function, which takes and gives values."""
         assert self._runner is not None
         call = self._runner.direct_call()
-        if call is None or len(self._inputs) != 1 or self._plan.notices:  # drops need more than the lane does
+        spec = self._model.functions[0]
+        # What is dropped needs more than a lane does.
+        if call is None or len(spec.inputs) != len(self._inputs) or self._plan.notices:
             return None
-        found = [self._targets[output] for output in self._model.functions[0].outputs]
+        found = [self._targets[output] for output in spec.outputs]
         targets = [queues for queues in found if queues is not None]
         if len(targets) < len(found):
             return None
         io = LaneIo(
-            self._group, self._inputs[0], targets, self._put, lambda block: self._accept(0, block),
-            self._check_failure, self._stopping.is_set,
+            self._group, [self._inputs[port] for port in spec.inputs], targets, self._put,
+            lambda port, block: self._accept(spec.inputs[port], block), self._check_failure, self._stopping.is_set,
         )
-        return FastLane(self._runner, call, io)
+        if len(spec.inputs) == 1:
+            return FastLane(self._runner, call, io)
+        self._doorbell = self._group.doorbell()
+        return JoinLane(self._runner, call, io, self._doorbell)
 
     def _fixed_targets(self, routes: Sequence[Route]) -> list[Queue] | None:
         """Where messages of an output go, if that is the same for all of them."""

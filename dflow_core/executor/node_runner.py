@@ -112,13 +112,23 @@ class NodeRunner:
             return None
         function, spec = self._functions[0], self._functions[0].spec
         holds = spec.holds_inputs or spec.stream_input or function.gatherer is not None
-        return None if holds or len(spec.inputs) != 1 or not spec.outputs else function.func.direct()
+        return None if holds or not spec.inputs or not spec.outputs else function.func.direct()
 
-    def conclude(self, msg: FlowMsg, started: float, result: object, error: BaseException | None = None) -> None:
+    def may_pair_outside(self, trans_id: int) -> bool:
+        """Of a node with `direct_call` and several inputs: see `Aligner.may_pair_outside`."""
+        return self._functions[0].aligner.may_pair_outside(trans_id)
+
+    def note_pair(self, key: tuple[int, int]) -> None:
+        """A key (transaction, label) was paired outside."""
+        self._functions[0].aligner.note_pair(key)
+
+    def conclude(
+        self, inputs: Sequence[FlowMsg], started: float, result: object, error: BaseException | None = None
+    ) -> None:
         """End a call that was made around this runner with what `direct_call` gave.
 
         Args:
-            msg: What it was given.
+            inputs: What it was given.
             started: When, on the clock.
             result: What it returned.
             error: What it raised instead.
@@ -126,9 +136,9 @@ class NodeRunner:
         function = self._functions[0]
         if error is not None:
             # Not raised again: the frame it would be raised in refers to it, and so would hold its messages.
-            self.complete(self._open_call(function, (msg,), msg, started), error)
+            self.complete(self._open_call(function, inputs, inputs[0], started), error)
         else:
-            self._call(function, (msg,), lambda context: function.func.deliver(context, result), msg, started)
+            self._call(function, inputs, lambda context: function.func.deliver(context, result), inputs[0], started)
 
     def accept(self, port: int, msg: FlowMsg) -> None:
         """Take a message that arrived at a node input; runs the function if that completes a set."""

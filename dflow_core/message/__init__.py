@@ -27,7 +27,7 @@ from dflow_core.message.info import (
     root_token,
 )
 from dflow_core.message.payload import Alloc, TensorBlock, alloc_tensor, decode, describe, encode, seal
-from dflow_core.message.plain import PLAIN_KINDS, PlainBlock, copy_like, peek_plain
+from dflow_core.message.plain import PLAIN_KINDS, PlainBlock, copy_like, label_of, peek_plain
 from dflow_core.message.tensor_desc import DATA_OFFSET, DESC_SIZE, MAX_RANK, TensorDesc
 from dflow_core.message.tensors import read_tensor
 
@@ -62,6 +62,7 @@ __all__ = [
     "decode",
     "describe",
     "encode",
+    "label_of",
     "members_size",
     "peek_plain",
     "read_tensor",

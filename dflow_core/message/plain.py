@@ -28,6 +28,8 @@ _SIZES: Final = struct.Struct("<QI")
 _SIZES_AT: Final = 64
 _FIELDS: Final = struct.Struct("<QHHi16xIB")
 _FIELDS_AT: Final = 192
+_LABEL: Final = struct.Struct("<I")
+_LABEL_AT: Final = 248
 
 
 def peek_plain(block: Block) -> tuple[int, Array] | None:
@@ -41,6 +43,12 @@ def peek_plain(block: Block) -> tuple[int, Array] | None:
     if TensorDesc.unpack_from(body, 0).dtype is DataType.STRING:
         return None
     return trans_id, read_tensor(body)
+
+
+def label_of(block: Block) -> int:
+    """The part within its transaction that a message says it is."""
+    label: int = _LABEL.unpack_from(block.array(), _LABEL_AT)[0]
+    return label
 
 
 @dataclass(slots=True)

@@ -20,7 +20,8 @@ from dflow_pne_udf.config import read_config
 
 NOTHING = "cmake_minimum_required(VERSION 3.14)\nproject(UDF NONE)\n"
 COPIES = NOTHING + """
-add_custom_target(copy ALL ${CMAKE_COMMAND} -E copy ${CMAKE_CURRENT_LIST_DIR}/data ${RELEASE_DIR}/lib${UDF_TARGET_LIB}.so)
+set(LIBRARY ${RELEASE_DIR}/lib${UDF_TARGET_LIB}.so)
+add_custom_target(copy ALL ${CMAKE_COMMAND} -E copy ${CMAKE_CURRENT_LIST_DIR}/data ${LIBRARY})
 message(STATUS "for ${RESOURCE_TYPE} with ${TOOLCHAIN}")
 """
 
@@ -100,21 +101,29 @@ def test_a_change_of_a_file_builds_again(quick, store, name):
     assert told.builds() == 2
 
 
-def test_a_header_outside_of_the_workspace_counts(project, tmp_path, store):
-    outside = tmp_path / "shared folder"
-    outside.mkdir()
-    project.write("scale.cpp", '#include "shift.h"\nfloat shift() { return SHIFT; }\n')
-    (project.folder / "multi.cpp").unlink()
-    (project.folder / "shift.h").rename(outside / "shift.h")
-    project.write("CMakeLists.txt", _with_include((project.folder / "CMakeLists.txt").read_text(), outside))
+MODERN = """
+cmake_minimum_required(VERSION 3.20)
+project(UDF CXX)
+find_package(dflow_flow_func REQUIRED)
+add_library(${UDF_TARGET_LIB} SHARED shift.cpp)
+target_include_directories(${UDF_TARGET_LIB} PRIVATE "${CMAKE_CURRENT_LIST_DIR}/../shared folder")
+target_link_libraries(${UDF_TARGET_LIB} PRIVATE dflow::flow_func)
+set_target_properties(${UDF_TARGET_LIB} PROPERTIES
+    LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/${RELEASE_DIR}")
+"""
+
+
+def test_a_modern_project_counts_a_header_outside_of_its_workspace(project, store):
+    header = project.folder.parent / "shared folder" / "shift.h"
+    header.parent.mkdir()
+    header.write_text("#define SHIFT 1.0f\n")
+    (project.folder / "shift.h").unlink()
+    project.write("shift.cpp", '#include "flow_func/flow_msg.h"\n#include "shift.h"\nfloat shift() { return SHIFT; }\n')
+    project.write("CMakeLists.txt", MODERN)
     first = build(project, store)
-    assert build(project, store) == first
-    (outside / "shift.h").write_text("#define SHIFT 5.0f\n")
+    assert open_release(first).problem == "" and build(project, store) == first
+    header.write_text("#define SHIFT 5.0f\n")
     assert build(project, store) != first
-
-
-def _with_include(text: str, folder: Path) -> str:
-    return text + f'target_include_directories(${{UDF_TARGET_LIB}} PRIVATE "{folder}")\n'
 
 
 def test_a_copy_elsewhere_is_the_same_project(quick, store, tmp_path):

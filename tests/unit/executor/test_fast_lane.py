@@ -23,6 +23,7 @@ from dflow_core.message import (
     Member,
     MsgInfo,
     MsgType,
+    decode,
     encode,
     root_token,
     seal,
@@ -44,24 +45,27 @@ class Bench:
         outputs: How many it has; each has `readers` queues.
         is_short: Whether messages may go around the runner.
         memory: Bytes for messages; 0 is the default.
+        inputs: How many it has.
     """
 
     def __init__(
         self, call: Callable[..., object], outputs: int = 1, readers: int = 1, is_short: bool = True,
         memory: int = 0, depth: int = ROOM, options: dict[str, str] | None = None,
+        inputs: int = 1,
     ) -> None:
         self.group: MemoryGroup = InprocTransport().create_group(GroupConfig(memory_limit=memory))
         _zero_new_blocks(self.group)
-        self.source = self.group.create_queue("in", ROOM)
+        self.sources = [self.group.create_queue(f"in{port}", ROOM) for port in range(inputs)]
         self.targets = [
             [self.group.create_queue(f"out{output}.{reader}", depth) for reader in range(readers)]
             for output in range(outputs)
         ]
-        spec = FuncSpec("call", (0,), tuple(range(outputs)))
+        spec = FuncSpec("call", tuple(range(inputs)), tuple(range(outputs)))
         package = PythonFunc("function", call, methods=(MethodSpec("call", outputs),))
         model = UdfModel(name="node", engine="UDF", functions=(spec,))
         routes = tuple(tuple(Route((queue.name,)) for queue in each) for each in self.targets)
-        plan = InstancePlan("node", 0, 1, "p", "cpu:0", 1, ("in",), routes)
+        names = tuple(queue.name for queue in self.sources)
+        plan = InstancePlan("node", 0, 1, "p", "cpu:0", 1, names, routes)
         self.notes: list[str] = []
 
         def load(_model: object, _context: object) -> Sequence[FlowFunc]:
@@ -74,13 +78,14 @@ class Bench:
         self.runner.load()
         self.reads, self.writes = self.runner._inputs[0], self.runner._queues
 
-    def run(self, messages: Sequence[FlowMsg]) -> None:
-        """Give it messages and let it work them off."""
-        for msg in messages:
-            block = seal(msg, self.group.alloc).block
-            assert block is not None
-            self.source.put(block)
-        self.source.close()
+    def run(self, *messages: Sequence[FlowMsg]) -> None:
+        """Give each of its inputs messages and let it work them off."""
+        for queue, own in zip(self.sources, messages, strict=True):
+            for msg in own:
+                block = seal(msg, self.group.alloc).block
+                assert block is not None
+                queue.put(block)
+            queue.close()
         self.runner.run()
 
     def sent(self) -> list[list[bytes]]:
@@ -218,6 +223,9 @@ KINDS: dict[str, Callable[[int], FlowMsg]] = {
     "skip": lambda n: gone_by(n, DataFlag.SKIP),
     "end": lambda n: gone_by(n, DataFlag.END),
     "error": lambda n: gone_by(n, DataFlag.ERROR, Aux(error=ErrorInfo("node", "front", "ValueError"))),
+    "answer for a dead executor": lambda n: gone_by(
+        n, DataFlag.ERROR | DataFlag.INJECTED, Aux(error=ErrorInfo("lost", "killed"))
+    ),
     "batch": lambda n: encode(np.zeros((2, 3)), info(n), aux=Aux((Member(info(n)), Member(info(n + 1000))))),
     "raw": lambda n: FlowMsg(info(n, msg_type=MsgType.RAW), np.arange(9, dtype=np.uint8)),
     "broken": broken,
@@ -298,7 +306,7 @@ def test_no_message_is_held_while_the_node_waits_for_the_next() -> None:
     get = bench.reads.get
 
     def looking(timeout: float | None = None) -> Block | None:
-        levels.append(bench.group.stats().blocks_in_use - bench.targets[0][0].level() - bench.source.level())
+        levels.append(bench.group.stats().blocks_in_use - bench.targets[0][0].level() - bench.sources[0].level())
         return get(timeout)
 
     bench.reads.get = looking  # type: ignore[method-assign]
@@ -349,7 +357,7 @@ def test_stopping_at_a_full_queue_leaves_without_a_note_and_lets_go(result: Call
     queue.put = full  # type: ignore[method-assign]
     bench.run([KINDS["floats"](n) for n in range(1, 9)])
     assert bench.notes == [] and len(bench.sent()[0]) == 2
-    assert bench.group.stats().blocks_in_use == bench.source.level() == 5
+    assert bench.group.stats().blocks_in_use == bench.sources[0].level() == 5
 
 
 def test_a_closed_output_queue_ends_the_node_with_a_note() -> None:
@@ -366,3 +374,58 @@ def test_nodes_that_do_more_take_the_long_way(tmp_path: Path) -> None:
     traced.run([KINDS["floats"](1)])
     traced.runner.close()
     assert len(traced.sent()[0]) == 1 and any(tmp_path.iterdir())
+
+
+JOINS: dict[str, Callable[..., object]] = {
+    "first": lambda x, y: x,
+    "second": lambda x, y: y,
+    "new": lambda x, y: np.array([1.5]),
+    "size": lambda x, y: 7,
+    "nothing": lambda x, y: None,
+    "raises": lambda x, y: _raise(x),
+    "other shape in place": lambda x, y: _reshape_in_place(x) if isinstance(x, np.ndarray) else x,
+}
+Arrivals = list[tuple[int, str]]
+"""Transaction and kind of each message of an input, as they arrive."""
+
+
+@st.composite
+def arrivals(draw: st.DrawFn) -> Arrivals:
+    """Mostly plain messages, mostly in order, some missing and some twice."""
+    numbers = draw(st.lists(st.integers(1, 8), max_size=12)) if draw(st.booleans()) else list(range(1, 9))
+    kinds = st.sampled_from(["floats", "floats", "number", "part", *KINDS])
+    return [(number, draw(kinds)) for number in numbers]
+
+
+@settings(max_examples=120, deadline=None)
+@given(arrivals(), arrivals(), st.sampled_from(list(JOINS)))
+def test_both_ways_of_a_join_send_the_same_whatever_arrives(left: Arrivals, right: Arrivals, name: str) -> None:
+    found = []
+    for is_short in (True, False):
+        bench = Bench(JOINS[name], inputs=2, is_short=is_short)
+        assert bench.is_short is is_short
+        bench.run(*([KINDS[kind](n) for n, kind in side] for side in (left, right)))
+        found.append((bench.sent(), bench.runner.calls, bench.runner.current))
+        bench.runner.close()
+    assert found[0] == found[1]
+
+
+def test_a_join_whose_inputs_come_apart_pairs_all_and_lets_everything_go() -> None:
+    bench = Bench(lambda x, y, z: x + y + z, inputs=3)
+    numbers = range(1, 31)
+    orders = [numbers, reversed(numbers), sorted(numbers, key=lambda n: n % 7)]
+    bench.run(*([encode(np.array([n]), info(n)) for n in order] for order in orders))
+    blocks = list(_drained(bench.targets[0][0]))
+    assert sorted(int(decode(FlowMsg.from_block(block))[0]) for block in blocks) == [3 * n for n in numbers]
+    del blocks
+    assert bench.runner.calls == 30 and bench.group.stats().blocks_in_use == 0
+
+
+def test_what_waits_for_its_partner_finds_it_behind_a_message_that_is_not_plain() -> None:
+    bench = Bench(lambda x, y: x, inputs=2)
+    bench.run(
+        [KINDS["floats"](1), KINDS["skip"](2), KINDS["floats"](3)],
+        [KINDS["floats"](3), KINDS["floats"](2), KINDS["floats"](1)],
+    )
+    msgs = [FlowMsg.from_block(block) for block in _drained(bench.targets[0][0])]
+    assert sorted((msg.info.trans_id, msg.is_data) for msg in msgs) == [(1, True), (2, False), (3, True)]

@@ -1,0 +1,229 @@
+"""What offline inference costs, against loops written by hand over the same library.
+
+    python bench/offline/run.py [--rounds 3] [--inputs 1000] [--pages 6] [--only small overhead waiting two pages]
+
+Contenders take turns within a round; figures are medians over rounds, ratios are taken within a round. `small` and
+`pages` use both CPUs: two workers of one thread here, one stream of two threads or of one there, whichever is faster. The
+loops by hand copy inputs into their batches and results out of them, as anybody's would.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+import dflow_core.builtin
+import dflow_core.testing.fakes as fakes
+from dflow_core.plugins import load_plugins
+from dflow_core.session import DFlowSession
+from dflow_core.types import DataType, TensorSpec
+from dflow_offline_inference import ModelConfig, OfflineInference
+from dflow_offline_inference.requests import Request, State
+from dflow_offline_inference.scheduler import Admission, Limits
+
+MODELS = Path(__file__).parents[2] / "tests" / "data" / "models"
+Picture: TypeAlias = np.ndarray
+CONFIG = {"ENABLE_CPU_PINNING": "NO", "INFERENCE_PRECISION_HINT": "f32"}
+BATCHES = (1, 2, 4, 8, 16)
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds of a call."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+class ByHand:
+    """A loop over one compiled model.
+
+    Args:
+        path: The model.
+        threads, streams: As OpenVINO takes them.
+    """
+
+    def __init__(self, path: Path, threads: int, streams: int) -> None:
+        import openvino
+
+        core = openvino.Core()
+        config = {**CONFIG, "INFERENCE_NUM_THREADS": str(threads), "NUM_STREAMS": str(streams)}
+        self._ov, self._model = openvino, core.compile_model(core.read_model(path), "CPU", config)
+        self._streams = streams
+
+    def loop(self, inputs: Sequence[Picture], batch: int) -> list[Picture]:
+        """One call after the other."""
+        request, results = self._model.create_infer_request(), []
+        buffer = np.empty((batch, *inputs[0].shape[1:]), np.float32)
+        for start in range(0, len(inputs), batch):
+            part = inputs[start : start + batch]
+            feed = part[0] if batch == 1 else np.concatenate(part, out=buffer[: len(part)])
+            request.set_input_tensor(self._ov.Tensor(feed, shared_memory=True))
+            request.infer()
+            answer = request.output_tensors[0].data
+            results += [answer[row : row + 1].copy() for row in range(len(part))]
+        return results
+
+    def queue(self, inputs: Sequence[Picture]) -> list[Picture]:
+        """The library's own asynchronous queue."""
+        jobs = self._ov.AsyncInferQueue(self._model, 2 * self._streams)
+        results: list[Picture] = [np.empty(0)] * len(inputs)
+
+        def keep(request: object, number: int) -> None:
+            results[number] = request.output_tensors[0].data.copy()  # type: ignore[attr-defined]
+
+        jobs.set_callback(keep)
+        for number, feed in enumerate(inputs):
+            jobs.start_async({0: self._ov.Tensor(feed, shared_memory=True)}, number)
+        jobs.wait_all()
+        return results
+
+
+def small(rounds: int, count: int) -> Iterator[str]:
+    """The small model: loops by hand with each batch, one by one, and offline inference."""
+    path = MODELS / "conv_medium.onnx"
+    rng = np.random.default_rng(0)
+    distinct = [rng.random((1, 3, 128, 128), np.float32) for _ in range(64)]
+    inputs = [distinct[n % 64] for n in range(count)]
+    wide, narrow = ByHand(path, 2, 1), ByHand(path, 1, 1)
+    contenders: dict[str, Callable[[], object]] = {}
+    for batch in BATCHES:
+        contenders[f"by hand, 2 threads, batch {batch}"] = lambda b=batch: wide.loop(inputs, b)  # type: ignore[misc]
+        contenders[f"by hand, 1 thread, batch {batch}"] = lambda b=batch: narrow.loop(inputs, b)  # type: ignore[misc]
+    seen: dict[str, list[float]] = {}
+    ours = {batch: OfflineInference({"m": ModelConfig(path, instances=2, threads=1, batch=batch)}) for batch in (1, 4)}
+    for batch, offline in ours.items():
+        offline.init()
+        contenders[f"offline inference, batch {batch}"] = lambda o=offline: list(o.map("m", inputs))  # type: ignore[misc]
+    contenders["offline inference, one by one"] = lambda: [ours[1].infer("m", x).result() for x in inputs]
+    for _ in range(rounds):
+        for name, work in contenders.items():
+            seen.setdefault(name, []).append(timed(work) / count)
+    for offline in ours.values():
+        offline.close()
+    for name, times in seen.items():
+        yield f"{name:36} {statistics.median(times) * 1e6:8.1f} us"
+    best = min((name for name in seen if name.startswith("by hand")), key=lambda name: statistics.median(seen[name]))
+    mine = min(("offline inference, batch 1", "offline inference, batch 4"), key=lambda n: statistics.median(seen[n]))
+    for rival, goal in ((best, 0.97), ("by hand, 2 threads, batch 1", 1.5), ("offline inference, one by one", 1.5)):
+        ratio = statistics.median(a / b for a, b in zip(seen[rival], seen[mine]))
+        yield f"{mine} / {rival}: {ratio:.2f} (goal {goal})"
+
+
+def overhead(rounds: int, count: int) -> Iterator[str]:
+    """Requests for a model that does nothing."""
+    spec = TensorSpec(DataType.FLOAT, (-1, 4), "x")
+    point = fakes.FakePoint(lambda x: [x], [spec], [spec])
+    feed = np.ones((1, 4), np.float32)
+    with DFlowSession({}, load_plugins(builtin=[dflow_core.builtin, fakes])) as session:
+        for batch in (1, 8, 32, 64):
+            config = ModelConfig(point, batch=batch)
+            with OfflineInference({"m": config}, session=session) as offline:
+                list(offline.map("m", [feed] * 1000))
+                wall, cpu = [], []
+                for _ in range(rounds):
+                    before = time.process_time()
+                    wall.append(timed(lambda o=offline: list(o.map("m", [feed] * (5 * count)))) / (5 * count))
+                    cpu.append((time.process_time() - before) / (5 * count))
+            yield (f"batch {batch:3}: {statistics.median(wall) * 1e6:6.1f} us a request, "
+                   f"{statistics.median(cpu) * 1e6:6.1f} us of CPU time (goal 30)")
+
+
+def waiting(rounds: int, count: int) -> Iterator[str]:
+    """Many waiting requests of mixed priorities."""
+    for number in (1_000, 10_000, 100_000):
+        times = []
+        for _ in range(rounds):
+            admission = Admission([Limits("m", "cpu:0", 4)], {})
+            made = [Request(n, 0.0, 0, (), rank=float(n - 1000 * (n * 7919 % 5))) for n in range(1, number + 1)]
+            times.append(timed(lambda a=admission, m=made: _schedule(a, m)) / number)
+        yield f"{number:7} waiting: {statistics.median(times) * 1e6:5.2f} us of scheduling a request"
+    spec = TensorSpec(DataType.FLOAT, (-1, 4), "x")
+    tracemalloc.start()
+    admission = Admission([Limits("m", "cpu:0", 4)], {})
+    for n in range(1, 100_001):
+        admission.add(Request(n, 0.0, 0, (), rank=float(n)))
+    yield f"memory: {tracemalloc.get_traced_memory()[0] / 100_000:.0f} bytes a waiting request of {spec} (goal 2048)"
+    tracemalloc.stop()
+
+
+def _schedule(admission: Admission, requests: Sequence[Request]) -> None:
+    for request in requests:
+        admission.add(request)
+    admission.choose()
+    while admission.leaving:
+        request = admission.leaving.popleft()
+        request.change(State.READY, 0.0)
+        admission.release(request)
+        admission.choose()
+
+
+def two(rounds: int, count: int) -> Iterator[str]:
+    """Two models, each with a worker of one thread: how busy the CPUs are."""
+    models = {name: ModelConfig(MODELS / "conv_medium.onnx", threads=1) for name in ("a", "b")}
+    feed = np.ones((1, 3, 128, 128), np.float32)
+    shares, idle = [], []
+    with OfflineInference(models) as offline:
+        for _ in range(rounds):
+            cpu, wall, spare = time.process_time(), time.perf_counter(), _idle_seconds()
+            handles = [offline.infer(name, feed) for _ in range(count // 2) for name in models]
+            for handle in handles:
+                handle.result()
+            took = time.perf_counter() - wall
+            shares.append((time.process_time() - cpu) / (2 * took))
+            idle.append((_idle_seconds() - spare) / (2 * took))
+    yield f"two models: {statistics.median(shares):.3f} of 2 cores are ours (goal 0.95 on a machine of one's own), "
+    yield f"            {1 - statistics.median(idle):.3f} of 2 cores are busy with whatever"
+
+
+def _idle_seconds() -> float:
+    return int(Path("/proc/stat").read_text(encoding="ascii").split(None, 5)[4]) / 100
+
+
+def pages(rounds: int, count: int) -> Iterator[str]:
+    """The detector of the demo over pages, against the library's own asynchronous queue."""
+    from dflow_ocr.models import find_models
+
+    path = Path(find_models().det)
+    rng = np.random.default_rng(0)
+    inputs = [rng.random((1, 3, 960, 1280), np.float32) for _ in range(min(count, 6))]
+    inputs = [inputs[n % len(inputs)] for n in range(count)]
+    rival = ByHand(path, 2, 2)
+    seen: dict[str, list[float]] = {"AsyncInferQueue": [], "two instances": [], "two streams": []}
+    one = ModelConfig(path, threads=2, settings={"streams": "2"})
+    configs = {"two instances": ModelConfig(path, instances=2, threads=1), "two streams": one}
+    with OfflineInference(configs) as offline:
+        for _ in range(rounds):
+            seen["AsyncInferQueue"].append(timed(lambda: rival.queue(inputs)))
+            for name in configs:
+                seen[name].append(timed(lambda n=name: list(offline.map(n, inputs))))
+    for name, times in seen.items():
+        ratio = statistics.median(a / b for a, b in zip(seen["AsyncInferQueue"], times))
+        yield f"{name:16} {count / statistics.median(times):6.2f} pages/s, {ratio:.3f} of the queue's (goal 0.98)"
+
+
+SUBJECTS = {"small": small, "overhead": overhead, "waiting": waiting, "two": two, "pages": pages}
+
+
+def main() -> None:
+    """Run the subjects and print what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--inputs", type=int, default=1000)
+    parser.add_argument("--pages", type=int, default=6)
+    parser.add_argument("--only", nargs="*", choices=list(SUBJECTS), default=list(SUBJECTS))
+    args = parser.parse_args()
+    for name in args.only:
+        print(f"\n{name}")
+        for line in SUBJECTS[name](args.rounds, args.pages if name == "pages" else args.inputs):
+            print(f"  {line}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
