@@ -32,7 +32,7 @@ def _probe(compiler: str, sanitizer: str, out: Path) -> None:
 
 @pytest.fixture(scope="session")
 def native(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
-    """`native(program, *args, sanitizer="", limit=100)`: what a program of `native/` prints; it must end well."""
+    """`native(program, *args, sanitizer="", limit=150)`: what a program of `native/` prints; it must end well."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     folders: dict[str, Path] = {}
 
@@ -50,7 +50,7 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
         assert done.returncode == 0, done.stderr[-4000:]
         return target
 
-    def run(program: str, *args: object, sanitizer: str = "", limit: float = 100) -> str:
+    def run(program: str, *args: object, sanitizer: str = "", limit: float = 150) -> str:
         command = [build(program, sanitizer), *map(str, args)]
         done = subprocess.run(command, env=os.environ | QUIET, capture_output=True, text=True, timeout=limit)
         assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-4000:]

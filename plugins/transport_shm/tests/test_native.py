@@ -8,8 +8,9 @@ import pytest
 
 MEMORY, RACES = "address,undefined", "thread"
 
+pytestmark = pytest.mark.timeout(180)  # of a busy machine; some seconds of a quiet one
 
-@pytest.mark.timeout(180)
+
 @pytest.mark.parametrize(
     ("sanitizer", "how", "rounds"),
     [
@@ -32,7 +33,7 @@ def test_shortage_of_memory_is_an_error_and_nothing_is_lost(native: Callable[...
 @pytest.mark.parametrize("spin_us", [0, 5])
 def test_no_wake_up_is_lost_between_cpus(native: Callable[..., str], spin_us: int) -> None:
     """Ping and pong through queues of one place; a lost wake-up would hang it."""
-    assert native("hammer", 20_000, spin_us, limit=50) == "fine\n"
+    assert native("hammer", 20_000, spin_us, limit=150) == "fine\n"
 
 
 @pytest.mark.slow

@@ -19,8 +19,9 @@ def soak(*options: str, limit: float) -> str:
     return done.stdout
 
 
+@pytest.mark.timeout(180)
 def test_messages_of_killed_processes_are_accounted_for() -> None:
-    text = soak("--messages", "20000", "--pause", "0.02", limit=50)
+    text = soak("--messages", "20000", "--pause", "0.02", limit=150)
     counts = {word: int(number.replace(",", "")) for number, word in re.findall(r"([\d,]+) (kills|sent|seen)", text)}
     assert counts["kills"] >= 20
     assert counts["sent"] >= counts["seen"] > 19_000
