@@ -85,6 +85,18 @@ def test_a_dependency_on_a_request_that_was_never_made(offline, rows) -> None:
     assert works(offline, rows)
 
 
+def test_a_dependency_on_a_request_of_another(offline, start, make_puppet, rows) -> None:
+    foreign = start(make_puppet()).infer("m", rows(1))
+    with pytest.raises(UsageError, match="belongs to another OfflineInference"):
+        offline.infer("m", rows(1), after=[foreign])
+
+
+def test_a_priority_that_is_no_number(offline, rows) -> None:
+    for priority in (float("nan"), float("inf")):
+        with pytest.raises(UsageError, match="priority="):
+            offline.infer("m", rows(1), priority=priority)
+
+
 def test_a_dependency_on_itself_cannot_be_said(offline, rows) -> None:
     """Requests depend on earlier ones only: the next id is nobody's yet, so there are no circles."""
     last = offline.infer("m", rows(1))
@@ -305,7 +317,7 @@ def test_a_config_that_cannot_be(config, text) -> None:
 
 
 def test_settings_that_cannot_be(models) -> None:
-    for wrong in ({"workers": "fork"}, {"max_waiting": 0}, {"scan_interval": 0.0}):
+    for wrong in ({"workers": "fork"}, {"max_waiting": 0}, {"scan_interval": 0.0}, {"ageing": float("inf")}):
         with pytest.raises(OptionError):
             OfflineInference({"m": models / "add_float.onnx"}, **wrong)
     with pytest.raises(UsageError, match="no model was given"):

@@ -57,7 +57,7 @@ class Desk:
         self._failed: dict[int, str] = {}
         self._idle = threading.Condition(threading.Lock())
         self._awaited = False
-        self.newest = 0
+        self._newest = 0
 
     @property
     def open(self) -> int:
@@ -90,18 +90,25 @@ class Desk:
             self._end_all([(request, State.ERROR, self._lost(request, station.failure))])
 
     def taken(self, request: Request) -> None:
-        """The scheduler has taken in a request: from now on everybody may end it."""
+        """The scheduler has taken in a request (and holds its lock): from now on everybody may end it."""
         self._open[request.id] = request
+        self._newest = max(self._newest, request.id)
 
-    def find(self, others: Iterable[int]) -> tuple[list[Request], int | None]:
-        """Open requests by id, and the id of one among them that ended badly.
+    def find(self, others: Iterable[Request | int]) -> tuple[list[Request], int | None]:
+        """Requests, also by id; those that are done may be left out.
+
+        Returns:
+            They, and the id of one that ended badly, if it is only known by that.
 
         Raises:
             UsageError: for an id that no request has had yet.
         """
         found: list[Request] = []
         for number in others:
-            if not 1 <= number <= self.newest:
+            if isinstance(number, Request):
+                found.append(number)
+                continue
+            if not 1 <= number <= self._newest and number not in self._failed:
                 raise UsageError(f"no request {number} was made before this one",
                                  hint="a request can depend on earlier ones only, so not on itself")
             request = self._open.get(number)

@@ -26,6 +26,8 @@ from dflow_offline_inference.offline.stream import stream
 from dflow_offline_inference.requests import EventSink, NotStartedError, Request, Result
 from dflow_offline_inference.scheduler import rank_of
 
+_MOST_PRIORITY = 1e6
+
 
 @dataclass(frozen=True, slots=True)
 class Overview:
@@ -126,7 +128,8 @@ class OfflineInference:
             timeout: Seconds to wait for room among the waiting; 0 refuses at once, None waits.
 
         Raises:
-            UsageError: an unknown model, a request to depend on that does not exist, a deadline in the past.
+            UsageError: an unknown model, a request to depend on that does not exist, a deadline in the past, a
+                priority that is no number.
             TensorError: inputs that do not fit the model.
             PoolExhaustedError: more memory is needed than there is.
             QueueFullError: no room within the limit.
@@ -144,16 +147,19 @@ class OfflineInference:
                 f"a request for model {model!r} needs {fit.bytes} bytes, and its device has "
                 f"{machinery.largest[number]} for requests", hint="smaller inputs, or a larger limit (memory=)",
             )
+        if not -_MOST_PRIORITY <= priority <= _MOST_PRIORITY:
+            raise UsageError(f"priority={priority}: expected a number from {-_MOST_PRIORITY:g} to {_MOST_PRIORITY:g}")
         if deadline is not None and not deadline > 0:
             raise UsageError(f"deadline={deadline}: it is in the past", hint="give seconds from now")
         desk = machinery.desk
-        others, failed = desk.find([o if isinstance(o, int) else o.id for o in after]) if after else ([], None)
+        others, failed = desk.find(
+            [other.request_for(desk) if isinstance(other, Handle) else other for other in after]
+        ) if after else ([], None)
         now = time.monotonic()
         request = Request(
             next(self._ids), now, number, arrays, rows=fit.rows, group=fit.group, memory=fit.bytes,
             rank=rank_of(priority, now, self._settings.ageing), context=context, chain=chain,
         )
-        desk.newest = request.id
         handle = Handle(request, desk)
         desk.tell(request, "translate")
         if callback is not None:
