@@ -35,15 +35,24 @@ bool Inputs::ReadEach(int64_t now)
 {
     bool took = false;
     for (size_t port = 0; port < queues_.size(); port++) {
-        took = (is_open_[port] && Read(port, now)) || took;
+        took = (is_open_[port] && Read(port, now, 0)) || took;
     }
     return took;
 }
 
-bool Inputs::Read(size_t port, int64_t now)
+bool Inputs::WaitForOne(int64_t wait_ns)
+{
+    if (queues_.size() != 1 || open_ == 0) {
+        return false;
+    }
+    (void)Read(0, 0, wait_ns);
+    return true;
+}
+
+bool Inputs::Read(size_t port, int64_t now, int64_t wait_ns)
 {
     Block block;
-    const int code = bus_->Get(queues_[port], 0, &block);
+    const int code = bus_->Get(queues_[port], wait_ns, &block);
     if (code == DFLOW_E_CLOSED) {
         is_open_[port] = false;
         open_--;

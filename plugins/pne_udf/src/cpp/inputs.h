@@ -18,6 +18,16 @@ public:
     // The next set; a partial one has gaps. Never waits.
     Take Next(int64_t now, MessageSet *set);
 
+    // Where there is one input: wait for a message in its queue, which is quicker than to wait for queues. False where
+    // there are more.
+    bool WaitForOne(int64_t wait_ns);
+
+    // Whether `Next` looks at the time.
+    bool needs_time() const
+    {
+        return queues_.size() > 1;
+    }
+
     // Whether nothing can come any more.
     bool IsEnded() const;
 
@@ -56,7 +66,7 @@ public:
 
 private:
     bool ReadEach(int64_t now);
-    bool Read(size_t port, int64_t now);
+    bool Read(size_t port, int64_t now, int64_t wait_ns);
 
     Bus *bus_;
     std::vector<uint32_t> queues_;

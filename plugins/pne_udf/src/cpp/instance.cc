@@ -249,7 +249,7 @@ void Instance::Sleep(const Group &group)
     const int64_t left = deadline < 0 ? kSlice : std::max<int64_t>(0, std::min(kSlice, deadline - Now()));
     if (readable.empty() && writable.empty()) {
         std::this_thread::sleep_for(kIdlePause);
-    } else if (left > 0) {
+    } else if (left > 0 && !(group.size() == 1 && writable.empty() && group[0]->WaitForOne(left))) {
         bus_->Wait(readable.data(), static_cast<uint32_t>(readable.size()), writable.data(),
                    static_cast<uint32_t>(writable.size()), left);
     }

@@ -141,7 +141,7 @@ Event Processor::Prepare()
     if (code != kOk) {
         return Check(code);
     }
-    switch (inputs_.Next(Now(), &set_)) {
+    switch (inputs_.Next(inputs_.needs_time() ? Now() : 0, &set_)) {
         case Inputs::Take::kSet:
         case Inputs::Take::kPartial:
             return Event::kInputsReady;
