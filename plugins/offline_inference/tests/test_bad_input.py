@@ -6,6 +6,7 @@ import logging
 import os
 import pickle
 import signal
+import sys
 import threading
 
 import numpy as np
@@ -157,6 +158,20 @@ def test_a_callback_that_raises_is_logged_with_its_request(offline, rows, caplog
     (record,) = [r for r in caplog.records if "callback" in r.message]
     assert record.getMessage() == f"request {handle.id}: its callback raised ValueError"
     assert record.exc_info and "in the callback" in str(record.exc_info)
+
+
+def test_what_watches_cannot_harm(start, make_puppet, rows, caplog) -> None:
+    def broken(_event) -> None:
+        raise ValueError("in the sink")
+
+    with caplog.at_level(logging.CRITICAL, "dflow.offline_inference"):
+        assert works(start(make_puppet(), on_event=broken), rows)
+
+
+def test_a_callback_that_leaves_the_program_harms_nobody(offline, rows) -> None:
+    handle = offline.infer("m", rows(1), callback=lambda _: sys.exit(3))
+    handle.result(5)
+    assert works(offline, rows)
 
 
 def test_a_callback_that_would_wait_for_ever_is_told(offline, start, gated, rows) -> None:

@@ -6,6 +6,7 @@ import atexit
 import difflib
 import functools
 import itertools
+import logging
 import os
 import threading
 import time
@@ -23,7 +24,7 @@ from dflow_offline_inference.config import ModelConfig, ModelSource, Settings
 from dflow_offline_inference.offline.handle import Handle
 from dflow_offline_inference.offline.machinery import Machinery
 from dflow_offline_inference.offline.stream import stream
-from dflow_offline_inference.requests import EventSink, NotStartedError, Request, Result
+from dflow_offline_inference.requests import Event, EventSink, NotStartedError, Request, Result, log
 from dflow_offline_inference.scheduler import rank_of
 
 _MOST_PRIORITY = 1e6
@@ -76,7 +77,7 @@ class OfflineInference:
         self._configs = {name: _config(model) for name, model in models.items()}
         self._settings = Settings(workers, max_waiting, ageing, scan_interval, dict(memory or {}))
         self._session = session
-        self._emit = on_event
+        self._emit = None if on_event is None else functools.partial(_tell, on_event)
         self._ids = itertools.count(1)
         self._machinery: Machinery | None = None
         self._forgotten: weakref.finalize[..., OfflineInference] | None = None
@@ -251,6 +252,14 @@ def _config(model: ModelConfig | ModelSource) -> ModelConfig:
     if isinstance(model, (str, os.PathLike, ProcessPoint)):
         return ModelConfig(model)
     raise UsageError(f"a model is a file, a process point or a ModelConfig, not a {type(model).__name__}")
+
+
+def _tell(sink: EventSink, event: Event) -> None:
+    """Whoever watches must not harm what is watched."""
+    try:
+        sink(event)
+    except Exception as cause:
+        log(logging.ERROR, event.request_id, "on_event raised %s", type(cause).__name__, cause=cause)
 
 
 def _near(name: str, known: Sequence[str]) -> str:
