@@ -17,11 +17,10 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from dflow_core.spi import GroupConfig, GroupHandle, NativeTable, include_dir
 from dflow_pne_udf import sdk_dir
 from dflow_pne_udf.native import seam
 from dflow_transport_shm.transport import ShmTransport
-
-from dflow_core.spi import GroupConfig, GroupHandle, NativeTable, include_dir
 
 HERE = Path(__file__).resolve().parent
 DEPTH, SIZE = 128, 4096
@@ -69,9 +68,8 @@ def measure(ends: Path, middle: Role, count: int) -> tuple[float, float]:
         pipes = [multiprocessing.Pipe() for _ in roles]
         fork = multiprocessing.get_context("fork")
         handle = group.handle()
-        workers = [
-            fork.Process(target=work, args=(handle, ends, role, pipe[1])) for role, pipe in zip(roles, pipes, strict=True)
-        ]
+        parts = [(handle, ends, role, pipe[1]) for role, pipe in zip(roles, pipes, strict=True)]
+        workers = [fork.Process(target=work, args=part) for part in parts]
         for worker in workers:
             worker.start()
         answers = [pipe[0].recv() for pipe in pipes]

@@ -46,7 +46,7 @@ Instance::Instance(const dflow_udf_config &config, std::string *faults)
         return;
     }
     bus_ = std::make_unique<Bus>(config_.table);
-    outputs_ = std::make_unique<Outputs>(bus_.get(), config_.outputs);
+    outputs_ = std::make_unique<Outputs>(bus_.get(), config_.outputs, node_.notices);
     node_.bus = bus_.get();
     node_.outputs = outputs_.get();
     const bool is_aligned = node_.limits.max_cache != 0;
