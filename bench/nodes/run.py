@@ -1,10 +1,12 @@
 """What nodes cost besides their work: CPU per message, idle CPU, memory, start and compile times.
 
-    python bench/nodes/run.py [--rounds 5] [messages|caller|idle|start|compile ...]
+    python bench/nodes/run.py [--rounds 5] [loop|messages|caller|idle|start|compile ...]
 
-`messages` recirculates blocks through a graph's queues, without the caller's side, and reads the CPU time of the
-executors from the kernel. The same loop over a process that only takes from one queue and puts into the next is the
-bare queue; what is above it is the node. Medians over rounds.
+`loop` runs the loop of a node in this process over full queues, and beside it a loop that only takes and puts: no
+process sleeps or wakes, so this is what the node itself costs. `messages` does the same with processes: it
+recirculates blocks through a graph's queues, without the caller's side, and reads the CPU time of the executors from
+the kernel. The same loop over a process that only takes from one queue and puts into the next is the bare queue; what
+is above it is the node. Medians over rounds.
 """
 
 from __future__ import annotations
@@ -24,12 +26,16 @@ from pathlib import Path
 import numpy as np
 
 import dflow_core as df
+from dflow_core.executor import InstanceRunner
 from dflow_core.message import MsgInfo, encode, root_token
+from dflow_core.model import InstancePlan, Route, UdfModel
 from dflow_core.session import DFlowSession
 from dflow_core.spi import GroupConfig, GroupHandle, MemoryGroup, Queue
+from dflow_core.types import FuncSpec
+from dflow_core.udf import MethodSpec, PythonFunc, python_funcs
 from dflow_transport_shm import ShmTransport
 
-COUNT, WINDOW, IDLE = 20_000, 8, 5.0
+COUNT, WINDOW, IDLE, FULL = 20_000, 8, 5.0, 500
 ITEM = np.zeros(1024, np.float32)
 
 
@@ -129,6 +135,79 @@ def nodes(graph: df.FlowGraph) -> list[float]:
         return [(cpu_of(pid) - old) / COUNT for pid, old in zip(pids, before)]
 
 
+def looped(call: Callable[..., object], inputs: int = 1, outputs: int = 1) -> float:
+    """Microseconds per message of a node's loop, in this process, from full queues until they are empty."""
+    group, sources, sinks = queues(inputs, outputs)
+    spec = FuncSpec("call", tuple(range(inputs)), tuple(range(outputs)))
+    package = PythonFunc("function", call, methods=(MethodSpec("call", outputs),))
+    routes = tuple((Route((sink.name,)),) for sink in sinks)
+    plan = InstancePlan("node", 0, 1, "node", "cpu:0", 1, tuple(source.name for source in sources), routes)
+    model = UdfModel(name="node", engine="UDF", functions=(spec,))
+    runner = InstanceRunner(model, plan, group, lambda *_: python_funcs(package, [spec]), {}, None, [], print)
+    runner.load()
+    seconds = timed(runner.run)
+    group.close()
+    return seconds / FULL * 1e6
+
+
+def bare_loop() -> float:
+    """The same of a loop that takes and puts."""
+    group, (source,), (sink,) = queues(1, 1)
+
+    def run() -> None:
+        for _ in range(FULL):
+            sink.put(source.get())
+
+    seconds = timed(run)
+    group.close()
+    return seconds / FULL * 1e6
+
+
+def queues(inputs: int, outputs: int) -> tuple[MemoryGroup, list[Queue], list[Queue]]:
+    """A memory group whose memory has been used before, full input queues that are closed, and empty output queues."""
+    group = ShmTransport().create_group(GroupConfig(memory_limit=1 << 28))
+    blocks = [group.alloc(6000) for _ in range(FULL * (inputs + outputs))]
+    for block in blocks:
+        block.array(writable=True)[:] = 0
+    del blocks, block
+    sources = [group.create_queue(f"in{port}", FULL) for port in range(inputs)]
+    for source in sources:
+        for number in range(1, FULL + 1):
+            message = encode(ITEM, MsgInfo(trans_id=number, token=root_token(number)), group.alloc).block
+            assert message is not None
+            source.put(message)
+        source.close()
+    return group, sources, [group.create_queue(f"out{port}", FULL) for port in range(outputs)]
+
+
+def loop(rounds: int) -> None:
+    """What the loop of a node costs over one that only takes and puts."""
+    cases: dict[str, Callable[[], float]] = {
+        "x -> x": lambda: looped(lambda x: x),
+        "x -> x + 1 (a new array)": lambda: looped(lambda x: x + 1),
+        "x -> (x, x)": lambda: looped(lambda x: (x, x), outputs=2),
+        "x, y -> x": lambda: looped(lambda x, y: x, inputs=2),
+        "x -> x.size (a pickled object)": lambda: looped(lambda x: x.size),
+    }
+    table("loop of a node, us per message", bare_loop, cases, 5 * rounds)
+
+
+def table(title: str, bare_case: Callable[[], float], cases: dict[str, Callable[[], float]], rounds: int) -> None:
+    """Run a floor and cases in turn, and print medians."""
+    floor: list[float] = []
+    figures: dict[str, list[float]] = {name: [] for name in cases}
+    for _ in range(rounds):
+        floor.append(bare_case())
+        for name, run in cases.items():
+            figures[name].append(run())
+    base = statistics.median(floor)
+    print(f"{title:44} {'all':>7} {'over the bare queue':>21}")
+    print(f"{'bare queue':44} {base:7.1f}")
+    for name, values in figures.items():
+        value = statistics.median(values)
+        print(f"{name:44} {value:7.1f} {value - base:21.1f}", flush=True)
+
+
 def messages(rounds: int) -> None:
     """CPU per node and message, over the bare queue."""
     cases: dict[str, Callable[[], float]] = {
@@ -139,18 +218,7 @@ def messages(rounds: int) -> None:
         "a join of two inputs": lambda: nodes(diamond())[0],
         "a node with two outputs": lambda: nodes(diamond())[1],
     }
-    floor: list[float] = []
-    figures: dict[str, list[float]] = {name: [] for name in cases}
-    for _ in range(rounds):
-        floor.append(bare())
-        for name, run in cases.items():
-            figures[name].append(run())
-    base = statistics.median(floor)
-    print(f"{'CPU per node and message, us':44} {'all':>7} {'over the bare queue':>21}")
-    print(f"{'bare queue':44} {base:7.1f}")
-    for name, values in figures.items():
-        value = statistics.median(values)
-        print(f"{name:44} {value:7.1f} {value - base:21.1f}")
+    table("CPU of a node's process, us per message", bare, cases, rounds)
 
 
 def caller(rounds: int) -> None:
@@ -182,7 +250,7 @@ def idle(_rounds: int) -> None:
     with chain(4) as graph:
         graph(ITEM)
         pids = sorted({status.pid for status in graph.running.deployment.status()})
-        time.sleep(1)
+        time.sleep(4)
         before = sum(map(cpu_of, [*pids, os.getpid()]))
         time.sleep(IDLE)
         used = sum(map(cpu_of, [*pids, os.getpid()])) - before
@@ -244,7 +312,7 @@ def compile_(rounds: int) -> None:
             print(f"{f'compile {size} nodes, ms':44} {value:7.0f} {value / size:18.3f} a node")
 
 
-PARTS = {"messages": messages, "caller": caller, "idle": idle, "start": start, "compile": compile_}
+PARTS = {"loop": loop, "messages": messages, "caller": caller, "idle": idle, "start": start, "compile": compile_}
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
     python bench/offline/run.py [--rounds 3] [--inputs 1000] [--pages 6] [--only small overhead waiting two pages]
 
 Contenders take turns within a round; figures are medians over rounds, ratios are taken within a round. `small` and
-`pages` use both CPUs: two workers of one thread here, one stream of two threads or of one there, whichever is faster. The
+`pages` use both CPUs: two workers of one thread here, one stream of two threads or of one there, what is faster. The
 loops by hand copy inputs into their batches and results out of them, as anybody's would.
 """
 

@@ -6,6 +6,7 @@ import logging
 import os
 import pickle
 import signal
+import sys
 import threading
 
 import numpy as np
@@ -85,6 +86,18 @@ def test_a_dependency_on_a_request_that_was_never_made(offline, rows) -> None:
     assert works(offline, rows)
 
 
+def test_a_dependency_on_a_request_of_another(offline, start, make_puppet, rows) -> None:
+    foreign = start(make_puppet()).infer("m", rows(1))
+    with pytest.raises(UsageError, match="belongs to another OfflineInference"):
+        offline.infer("m", rows(1), after=[foreign])
+
+
+def test_a_priority_that_is_no_number(offline, rows) -> None:
+    for priority in (float("nan"), float("inf")):
+        with pytest.raises(UsageError, match="priority="):
+            offline.infer("m", rows(1), priority=priority)
+
+
 def test_a_dependency_on_itself_cannot_be_said(offline, rows) -> None:
     """Requests depend on earlier ones only: the next id is nobody's yet, so there are no circles."""
     last = offline.infer("m", rows(1))
@@ -145,6 +158,20 @@ def test_a_callback_that_raises_is_logged_with_its_request(offline, rows, caplog
     (record,) = [r for r in caplog.records if "callback" in r.message]
     assert record.getMessage() == f"request {handle.id}: its callback raised ValueError"
     assert record.exc_info and "in the callback" in str(record.exc_info)
+
+
+def test_what_watches_cannot_harm(start, make_puppet, rows, caplog) -> None:
+    def broken(_event) -> None:
+        raise ValueError("in the sink")
+
+    with caplog.at_level(logging.CRITICAL, "dflow.offline_inference"):
+        assert works(start(make_puppet(), on_event=broken), rows)
+
+
+def test_a_callback_that_leaves_the_program_harms_nobody(offline, rows) -> None:
+    handle = offline.infer("m", rows(1), callback=lambda _: sys.exit(3))
+    handle.result(5)
+    assert works(offline, rows)
 
 
 def test_a_callback_that_would_wait_for_ever_is_told(offline, start, gated, rows) -> None:
@@ -305,7 +332,7 @@ def test_a_config_that_cannot_be(config, text) -> None:
 
 
 def test_settings_that_cannot_be(models) -> None:
-    for wrong in ({"workers": "fork"}, {"max_waiting": 0}, {"scan_interval": 0.0}):
+    for wrong in ({"workers": "fork"}, {"max_waiting": 0}, {"scan_interval": 0.0}, {"ageing": float("inf")}):
         with pytest.raises(OptionError):
             OfflineInference({"m": models / "add_float.onnx"}, **wrong)
     with pytest.raises(UsageError, match="no model was given"):

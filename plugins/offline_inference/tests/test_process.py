@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -124,3 +126,24 @@ def test_a_remote_worker_keeps_the_contract_of_workers(session: DFlowSession, mo
     finally:
         worker.close()
         worker.close()
+
+
+LEFT_OPEN = """
+import sys, numpy as np
+from dflow_offline_inference import OfflineInference
+offline = OfflineInference({"net": sys.argv[1]}, workers=sys.argv[2])
+offline.init()
+ones = np.ones((1, 3, 128, 128), np.float32)
+handles = [offline.infer("net", ones) for _ in range(300)]
+handles[0].result()
+print("leaving")
+"""
+
+
+@pytest.mark.parametrize("workers", ["thread", "process"])
+def test_a_program_that_forgets_to_close_ends_all_the_same(models: Path, workers: str) -> None:
+    machine = CleanMachine(limit=10.0)
+    command = [sys.executable, "-c", LEFT_OPEN, str(models / "conv_medium.onnx"), workers]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "leaving\n", "")
+    machine.check()

@@ -100,8 +100,8 @@ def test_an_error_of_a_function_is_shown(built, tmp_path):
     assert "9900013" in told[0]["error"]
 
 
-def test_a_function_of_a_library_is_named(built, store):
-    library = next(store.glob("unpacked/*/libscale.so"))
+def test_a_function_of_a_library_is_named(built):
+    library = json.loads(dflow_udf("build", built.config, "--json").output)["library"]
     output = dflow_udf("test", library, "--shape", "1", code=2).output
     assert "which function? libscale.so registers: add, attrs," in output
     shapes = ["--shape", "in0=1", "--shape", "in1=1"]
@@ -112,6 +112,16 @@ def test_a_function_of_a_library_is_named(built, store):
 def test_a_target_that_is_none(tmp_path, monkeypatch, target, text):
     monkeypatch.chdir(tmp_path)
     assert text in dflow_udf("build", target, code=2).output
+
+
+def test_clean_deletes_what_was_built(project, tmp_path, monkeypatch):
+    monkeypatch.setenv("DFLOW_CACHE_DIR", str(tmp_path / "cache"))
+    project.write("CMakeLists.txt", "cmake_minimum_required(VERSION 3.14)\nproject(UDF NONE)\n"
+                  "file(WRITE ${PROJECT_BINARY_DIR}/${RELEASE_DIR}/lib${UDF_TARGET_LIB}.so no library)\n")
+    assert "does not load here" in dflow_udf("build", project.config).output  # it is kept all the same
+    told = json.loads(dflow_udf("clean", "--json").output)
+    assert told["deleted"] == 1 and told["freed"] > 0
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
 
 
 def test_env_can_be_evaluated_by_a_shell():

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import signal
 import threading
+import time
 
 import pytest
 
@@ -212,6 +214,26 @@ def test_an_interrupt_starts_no_further_node():
     with pytest.raises(KeyboardInterrupt):
         _in_parallel(pool, str, [1, 2])
     assert pool.ended == {"wait": False, "cancel_futures": True}
+
+
+def test_an_interrupt_tells_engines_that_work_that_nobody_waits(registry, model, monkeypatch):
+    engine = registry.engine("CPU").engine()
+    started, told = threading.Event(), []
+
+    def compile_slowly(_point, context):
+        started.set()
+        deadline = time.monotonic() + 30
+        while not context.cancelled() and time.monotonic() < deadline:
+            started.wait(0.01)
+        told.append(context.cancelled())
+        raise CompileError("given up")
+
+    monkeypatch.setattr(engine, "compile", compile_slowly)
+    main = threading.get_ident()
+    threading.Thread(target=lambda: started.wait(30) and signal.pthread_kill(main, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        FlowModelBuilder(registry).build(FlowGraph([model("a", "1")(FlowData("x"))]))
+    assert told == [True]
 
 
 def test_an_engine_that_ends_the_process_does_not(registry, model):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -70,3 +71,31 @@ def test_the_function_makes_a_node() -> None:
     node = gain(FlowData("x"), factor=2, name="louder").node
     assert node.name == "louder" and isinstance(node.point, FuncProcessPoint)
     assert node.point.init_params == {"factor": 2.0}
+
+
+PROGRAM = """
+import numpy as np
+import dflow_core as df
+from acme_gain import gain
+
+if __name__ == "__main__":
+    with df.FlowGraph([gain(df.FlowData("x"), factor=3.0)]) as graph:
+        print(graph(np.arange(3, dtype=np.float32)))
+"""
+
+
+def test_installed_it_runs_in_a_graph(library: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    shutil.copytree(PACKAGE / "src" / "acme_gain", site / "acme_gain", ignore=shutil.ignore_patterns("*.so"))
+    shutil.copy(library, site / "acme_gain")
+    info = site / "acme_gain-1.0.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-gain\nVersion: 1.0.0\n")
+    (info / "entry_points.txt").write_text("[dflow.plugins]\nacme_gain = acme_gain.plugin\n")
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    done = subprocess.run(
+        [sys.executable, str(program)], env=os.environ | {"PYTHONPATH": str(site)}, capture_output=True, text=True,
+        timeout=50,
+    )
+    assert (done.returncode, done.stdout) == (0, "[0. 3. 6.]\n"), done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -90,6 +91,6 @@ def _check_numbers(config: ModelConfig | Settings, least: Mapping[str, float]) -
             continue
         value, bound, whole = getattr(config, one.name), least[one.name], isinstance(one.default, int)
         fits = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
-        if not fits or not value >= bound:
+        if not fits or not bound <= value < math.inf:
             raise OptionError(f"{one.name}={value!r}: expected {'a whole' if whole else 'a'} number of at least "
                               f"{bound:g}")

@@ -1,11 +1,14 @@
-"""The library under sanitizers: built anew, so it runs by command only."""
+"""The library under sanitizers: built anew, which takes a minute each, so it runs by command only.
+
+Models are left out: OpenVINO opens a library with RTLD_DEEPBIND, which sanitizers refuse.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -52,7 +55,7 @@ def sanitized(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("area", AREAS)
 def test_an_area_is_clean(
     sanitized: tuple[Path, str], area: str, environment: Mapping[str, str], tmp_path: Path
@@ -61,20 +64,4 @@ def test_an_area_is_clean(
     program = compiled(area, library, flag, tmp_path)
     found = {**environment, **AREAS[area], **OPTIONS, "LD_LIBRARY_PATH": str(library.parent)}
     done = subprocess.run([str(program)], env=found, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_models_are_clean(
-    sanitized: tuple[Path, str], om: Callable[..., Path], models: Path, environment: Mapping[str, str], tmp_path: Path
-) -> None:
-    """Leaks are not looked for: OpenVINO keeps memory until the process ends, and is no work of ours."""
-    library, flag = sanitized
-    if "thread" in flag:
-        pytest.skip("OpenVINO's own synchronisation is unknown to this sanitizer")
-    program = compiled("model", library, flag, tmp_path)
-    found = {**environment, **OPTIONS, "ASAN_OPTIONS": "detect_leaks=0", "LD_LIBRARY_PATH": str(library.parent)}
-    done = subprocess.run([str(program), str(om(models / "add_float.onnx"))], env=found, capture_output=True, text=True,
-                          timeout=100)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -23,22 +23,17 @@ int Bus::Alloc(uint64_t size, int64_t wait_ns, Block *out)
             key = table_->allocate(table_->context, size, std::min(kSlice, until - now));
         }
     }
-    if (key < 0) {
-        return static_cast<int>(key);
-    }
-    dflow_block_view view;
-    const int code = table_->view(table_->context, key, &view);
-    if (code != kOk) {
-        (void)table_->release(table_->context, key);
-        return code;
-    }
-    *out = Block{key, static_cast<uint8_t *>(view.head), view.size};
-    return kOk;
+    return View(key, out);
 }
 
 int Bus::Get(uint32_t queue, int64_t wait_ns, Block *out)
 {
-    const int64_t key = table_->dequeue(table_->context, queue, wait_ns);
+    return View(table_->dequeue(table_->context, queue, wait_ns), out);
+}
+
+// The block of a key, or the code that came instead of one.
+int Bus::View(int64_t key, Block *out)
+{
     if (key < 0) {
         return static_cast<int>(key);
     }
@@ -64,15 +59,9 @@ uint32_t Bus::Depth(uint32_t queue)
     return table_->queue_stats(table_->context, queue, &stats) == kOk ? stats.depth : 0;
 }
 
-void Bus::ReleaseDropped(uint32_t queue)
+bool Bus::TakeDropped(uint32_t queue, Block *out)
 {
-    for (;;) {
-        const int64_t key = table_->take_dropped(table_->context, queue);
-        if (key < 0) {
-            return;
-        }
-        (void)table_->release(table_->context, key);
-    }
+    return View(table_->take_dropped(table_->context, queue), out) == kOk;
 }
 
 std::string Bus::Explain(int code, uint64_t size) const

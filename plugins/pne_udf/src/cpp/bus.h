@@ -65,8 +65,8 @@ public:
         (void)table_->wait(table_->context, readable, n_readable, writable, n_writable, wait_ns);
     }
 
-    // Let go of messages that this member's calls on a queue have displaced.
-    void ReleaseDropped(uint32_t queue);
+    // A message that this member's calls on a queue have displaced; false if there is none.
+    bool TakeDropped(uint32_t queue, Block *out);
 
     // Words for a code.
     std::string Explain(int code, uint64_t size) const;
@@ -89,6 +89,8 @@ public:
     }
 
 private:
+    int View(int64_t key, Block *out);
+
     const dflow_transport *table_;
     std::atomic<bool> stopping_{false};
 };

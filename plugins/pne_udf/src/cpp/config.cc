@@ -50,6 +50,10 @@ public:
         MarkShared();
         ReadInvoked();
         ReadDeadParts();
+        for (uint64_t i = 0; i < from_.n_notices; i++) {
+            CheckQueue(from_.notices[i].notices, "queue " + Number(from_.notices[i].queue));
+            node_->notices[from_.notices[i].queue] = from_.notices[i].notices;
+        }
         return faults_.text();
     }
 

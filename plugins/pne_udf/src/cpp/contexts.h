@@ -32,6 +32,7 @@ struct Node {
     bool is_gather = false;
     std::string scope;
     Attrs attrs;
+    NoticeMap notices;
     AlignLimits limits;
     bool drops_overdue = false;
     Bus *bus = nullptr;

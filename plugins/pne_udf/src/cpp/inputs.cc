@@ -3,13 +3,19 @@
 #include <utility>
 
 namespace dflow {
-Inputs::Inputs(Bus *bus, std::vector<uint32_t> queues, const std::vector<DeadPart> &dead, const AlignLimits &limits)
-    : bus_(bus),
-      queues_(std::move(queues)),
-      is_open_(queues_.size(), true),
-      open_(queues_.size()),
-      aligner_(bus, queues_.size(), dead, limits)
+Inputs::Inputs(Bus *bus, const std::vector<uint32_t> &queues, const NoticeMap &notices,
+               const std::vector<DeadPart> &dead, const AlignLimits &limits)
+    : bus_(bus), ports_(queues.size()), aligner_(bus, queues.size(), dead, limits)
 {
+    for (size_t port = 0; port < queues.size(); port++) {
+        const auto found = notices.find(queues[port]);
+        const bool is_lossy = found != notices.end();
+        if (is_lossy) {
+            sources_.push_back(Source{found->second, port, false, true, true});
+        }
+        sources_.push_back(Source{queues[port], port, is_lossy, false, true});
+    }
+    open_ = sources_.size();
 }
 
 Inputs::Take Inputs::Next(int64_t now, MessageSet *set)
@@ -30,35 +36,60 @@ Inputs::Take Inputs::Next(int64_t now, MessageSet *set)
     return fault_ != kOk ? Take::kFailed : IsEnded() ? Take::kEnded : Take::kMissing;
 }
 
-// Take at most one message from each port; whether there was any.
+// Take at most one message from each queue; whether there was any.
 bool Inputs::ReadEach(int64_t now)
 {
     bool took = false;
-    for (size_t port = 0; port < queues_.size(); port++) {
-        took = (is_open_[port] && Read(port, now)) || took;
+    for (Source &source : sources_) {
+        took = (source.is_open && Read(&source, now, 0)) || took;
     }
     return took;
 }
 
-bool Inputs::Read(size_t port, int64_t now)
+bool Inputs::WaitForOne(int64_t wait_ns)
 {
-    Block block;
-    const int code = bus_->Get(queues_[port], 0, &block);
-    if (code == DFLOW_E_CLOSED) {
-        is_open_[port] = false;
-        open_--;
-        return true; // look again: there may be no port left to wait for
-    }
-    if (code != kOk) {
-        fault_ = code == DFLOW_E_TIMEOUT ? fault_ : code;
+    if (sources_.size() != 1 || open_ == 0) {
         return false;
     }
+    (void)Read(&sources_[0], 0, wait_ns);
+    return true;
+}
+
+bool Inputs::Read(Source *source, int64_t now, int64_t wait_ns)
+{
+    Block block;
+    const int code = bus_->Get(source->queue, wait_ns, &block);
+    MessagePtr msg = code == kOk ? std::make_shared<Message>(bus_, block) : nullptr;
+    bool took = msg != nullptr;
+    while (source->is_lossy && bus_->TakeDropped(source->queue, &block)) { // too old, found by this very call
+        const Message dropped(bus_, block);
+        Offer(source->port, NoticeOf(bus_, dropped), now);
+        took = true;
+    }
+    if (msg != nullptr && source->is_notices) {
+        msg = msg->Is(kSkip | kEnd | kError) ? msg : NoticeOf(bus_, *msg);
+        for (MessagePtr &part : SplitNotice(bus_, msg)) {
+            Offer(source->port, std::move(part), now);
+        }
+    } else if (msg != nullptr) {
+        Offer(source->port, std::move(msg), now);
+    }
+    if (code == DFLOW_E_CLOSED) {
+        source->is_open = false;
+        open_--;
+        return true; // look again: there may be no queue left to wait for
+    }
+    fault_ = code == kOk || code == DFLOW_E_TIMEOUT ? fault_ : code;
+    return took;
+}
+
+void Inputs::Offer(size_t port, MessagePtr msg, int64_t now)
+{
     fresh_.clear();
-    aligner_.Offer(port, std::make_shared<Message>(bus_, block), now, &fresh_);
+    aligner_.Offer(port, std::move(msg), now, &fresh_);
     for (MessageSet &each : fresh_) {
         ready_.push_back(std::move(each));
     }
-    return true;
 }
 
 bool Inputs::IsEnded() const
@@ -68,9 +99,9 @@ bool Inputs::IsEnded() const
 
 void Inputs::AppendOpen(std::vector<uint32_t> *queues) const
 {
-    for (size_t port = 0; port < queues_.size(); port++) {
-        if (is_open_[port]) {
-            queues->push_back(queues_[port]);
+    for (const Source &source : sources_) {
+        if (source.is_open) {
+            queues->push_back(source.queue);
         }
     }
 }
@@ -79,9 +110,9 @@ void Inputs::Discard()
 {
     aligner_.Clear();
     ready_.clear();
-    for (size_t port = 0; port < queues_.size(); port++) {
+    for (const Source &source : sources_) {
         Block block;
-        while (is_open_[port] && !bus_->is_stopping() && bus_->Get(queues_[port], 0, &block) == kOk) {
+        while (source.is_open && !bus_->is_stopping() && bus_->Get(source.queue, 0, &block) == kOk) {
             bus_->Release(block);
         }
     }

@@ -6,17 +6,29 @@
 #include <vector>
 
 #include "aligner.h"
+#include "notices.h"
 
 namespace dflow {
 class Inputs {
 public:
-    // `queues`: one for each input of the function.
-    Inputs(Bus *bus, std::vector<uint32_t> queues, const std::vector<DeadPart> &dead, const AlignLimits &limits);
+    // `queues`: one for each input of the function; `notices` of those that may drop messages.
+    Inputs(Bus *bus, const std::vector<uint32_t> &queues, const NoticeMap &notices, const std::vector<DeadPart> &dead,
+           const AlignLimits &limits);
 
     enum class Take { kSet, kPartial, kMissing, kEnded, kFailed };
 
     // The next set; a partial one has gaps. Never waits.
     Take Next(int64_t now, MessageSet *set);
+
+    // Where there is one input: wait for a message in its queue, which is quicker than to wait for queues. False where
+    // there are more.
+    bool WaitForOne(int64_t wait_ns);
+
+    // Whether `Next` looks at the time.
+    bool needs_time() const
+    {
+        return ports_ > 1;
+    }
 
     // Whether nothing can come any more.
     bool IsEnded() const;
@@ -56,11 +68,21 @@ public:
 
 private:
     bool ReadEach(int64_t now);
-    bool Read(size_t port, int64_t now);
+    // A queue of a port; notices are read before what the queue has itself.
+    struct Source {
+        uint32_t queue;
+        size_t port;
+        bool is_lossy;
+        bool is_notices;
+        bool is_open;
+    };
+
+    bool Read(Source *source, int64_t now, int64_t wait_ns);
+    void Offer(size_t port, MessagePtr msg, int64_t now);
 
     Bus *bus_;
-    std::vector<uint32_t> queues_;
-    std::vector<bool> is_open_;
+    std::vector<Source> sources_;
+    size_t ports_;
     size_t open_;
     Aligner aligner_;
     std::deque<MessageSet> ready_;

@@ -46,7 +46,7 @@ Instance::Instance(const dflow_udf_config &config, std::string *faults)
         return;
     }
     bus_ = std::make_unique<Bus>(config_.table);
-    outputs_ = std::make_unique<Outputs>(bus_.get(), config_.outputs);
+    outputs_ = std::make_unique<Outputs>(bus_.get(), config_.outputs, node_.notices);
     node_.bus = bus_.get();
     node_.outputs = outputs_.get();
     const bool is_aligned = node_.limits.max_cache != 0;
@@ -249,7 +249,7 @@ void Instance::Sleep(const Group &group)
     const int64_t left = deadline < 0 ? kSlice : std::max<int64_t>(0, std::min(kSlice, deadline - Now()));
     if (readable.empty() && writable.empty()) {
         std::this_thread::sleep_for(kIdlePause);
-    } else if (left > 0) {
+    } else if (left > 0 && !(group.size() == 1 && writable.empty() && group[0]->WaitForOne(left))) {
         bus_->Wait(readable.data(), static_cast<uint32_t>(readable.size()), writable.data(),
                    static_cast<uint32_t>(writable.size()), left);
     }

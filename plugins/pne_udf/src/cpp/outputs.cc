@@ -8,7 +8,8 @@ namespace {
 constexpr size_t kMostKept = 256;
 }  // namespace
 
-Outputs::Outputs(Bus *bus, std::vector<std::vector<Route>> routes) : bus_(bus)
+Outputs::Outputs(Bus *bus, std::vector<std::vector<Route>> routes, const NoticeMap &notices)
+    : bus_(bus), is_lossy_(!notices.empty()), notices_(bus, notices)
 {
     for (std::vector<Route> &each : routes) {
         ports_.push_back(std::make_unique<Port>());
@@ -62,14 +63,23 @@ int Outputs::Put(Port *port, uint32_t queue, const Block &block)
         bus_->Release(block);
         return code;
     }
-    sent_.fetch_add(1, std::memory_order_relaxed);
+    Sent(queue);
     return kOk;
+}
+
+void Outputs::Sent(uint32_t queue)
+{
+    sent_.fetch_add(1, std::memory_order_relaxed);
+    if (is_lossy_) {
+        notices_.Tell(queue);
+    }
 }
 
 int Outputs::Flush(size_t output)
 {
     Port &port = *ports_[output];
     const std::lock_guard<std::mutex> guard(port.lock);
+    notices_.Flush();
     return FlushLocked(&port);
 }
 
@@ -81,13 +91,13 @@ int Outputs::FlushLocked(Port *port)
         if (code == DFLOW_E_TIMEOUT) {
             return code;
         }
-        const Block block = first.block;
+        const Kept done = first;
         port->kept.pop_front();
         if (code != kOk) {
-            bus_->Release(block);
+            bus_->Release(done.block);
             return code;
         }
-        sent_.fetch_add(1, std::memory_order_relaxed);
+        Sent(done.queue);
     }
     return kOk;
 }

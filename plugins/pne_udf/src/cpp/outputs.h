@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "message.h"
+#include "notices.h"
 
 namespace dflow {
 // Where one consumer's messages go; several queues where parts of a transaction must meet in one instance.
@@ -30,7 +31,7 @@ struct Route {
 class Outputs {
 public:
     // `routes`: for each output, one for each consumer.
-    Outputs(Bus *bus, std::vector<std::vector<Route>> routes);
+    Outputs(Bus *bus, std::vector<std::vector<Route>> routes, const NoticeMap &notices);
     ~Outputs();
 
     Outputs(const Outputs &) = delete;
@@ -79,9 +80,12 @@ private:
 
     int Put(Port *port, uint32_t queue, const Block &block);
     int FlushLocked(Port *port);
+    void Sent(uint32_t queue);
     int WaitForRoom(Port *port);
 
     Bus *bus_;
+    bool is_lossy_;
+    NoticeSender notices_;
     std::vector<std::unique_ptr<Port>> ports_;
     std::atomic<uint64_t> sent_{0};
     std::atomic<uint64_t> blocked_ns_{0};

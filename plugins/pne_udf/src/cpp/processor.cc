@@ -16,7 +16,7 @@ Processor::Processor(Node *node, FuncInfo info, std::vector<uint32_t> queues, co
     : node_(node),
       info_(std::move(info)),
       call_(node->bus, node->outputs, &info_),
-      inputs_(node->bus, queues, dead, node->limits),
+      inputs_(node->bus, queues, node->notices, dead, node->limits),
       run_(std::make_shared<RunContext>(node, &info_, &call_))
 {
     context_ = run_;
@@ -141,7 +141,7 @@ Event Processor::Prepare()
     if (code != kOk) {
         return Check(code);
     }
-    switch (inputs_.Next(Now(), &set_)) {
+    switch (inputs_.Next(inputs_.needs_time() ? Now() : 0, &set_)) {
         case Inputs::Take::kSet:
         case Inputs::Take::kPartial:
             return Event::kInputsReady;

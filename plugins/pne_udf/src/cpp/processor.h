@@ -59,6 +59,12 @@ public:
     // One round. Afterwards `machine().then()` says what it waits for.
     void Round();
 
+    // Wait for a message if that is all it waits for, and from one queue; false if not.
+    bool WaitForOne(int64_t wait_ns)
+    {
+        return machine_.then() == Then::kWaitInput && inputs_.WaitForOne(wait_ns);
+    }
+
     // What it waits for: queues to read, queues to write, a time (-1 none; 0 at once).
     void AppendWaits(std::vector<uint32_t> *readable, std::vector<uint32_t> *writable, int64_t *deadline);
 

@@ -49,6 +49,10 @@ int32_t StreamQueue::Dequeue(std::shared_ptr<FlowFunc::FlowMsg> &flowMsg, int32_
 // A message, or a wait; what the outputs keep is sent meanwhile.
 int StreamQueue::Take(int64_t wait_ns, Block *block)
 {
+    const auto notices = node_->notices.find(queue_);
+    if (notices != node_->notices.end() && node_->bus->Get(notices->second, 0, block) == kOk) {
+        return kOk;
+    }
     const int code = node_->bus->Get(queue_, 0, block);
     if (code != DFLOW_E_TIMEOUT || wait_ns == 0) {
         return code;

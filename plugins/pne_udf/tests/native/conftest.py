@@ -94,12 +94,17 @@ class Heap:
         for name in ("heap_queue", "heap_blocks", "heap_destroy"):
             getattr(self._lib, name).argtypes = [ctypes.c_void_p]
         self._lib.heap_queue.argtypes = [ctypes.c_void_p, ctypes.c_char_p, U32]
+        self._lib.heap_lossy.argtypes = [ctypes.c_void_p, U32]
         self.address = self._lib.heap_create(limit)
         self.table = Table.from_address(self.address)
 
     def queue(self, name: str, depth: int = 16) -> int:
         """A new queue."""
         return int(self._lib.heap_queue(self.address, name.encode(), depth))
+
+    def lose(self, queue: int) -> None:
+        """From now on the oldest message of a queue gives way when it is full."""
+        self._lib.heap_lossy(self.address, queue)
 
     @property
     def blocks(self) -> int:
@@ -151,6 +156,7 @@ class Rig:
         options: More fields of the configuration.
         invoked: Key of a model with one input and one output whose queues are `fed` and `fetched`.
         dead: (trans_id, data_label, ports) of parts that were lost.
+        lossy: Whether the first input and the first output drop their oldest message when they are full.
     """
 
     library: ctypes.CDLL
@@ -163,6 +169,7 @@ class Rig:
     options: Mapping[str, object] = field(default_factory=dict)
     invoked: str = ""
     dead: Sequence[tuple[int, int, Sequence[int]]] = ()
+    lossy: bool = False
     udf: int | None = None
 
     def open(self) -> int:
@@ -185,6 +192,12 @@ class Rig:
             config.invoked = ctypes.cast(models, ctypes.c_void_p)
         parts = [seam.DeadPartRecord(trans, self._kept(numbers(p)), label, len(p)) for trans, label, p in self.dead]
         config.dead_parts, config.n_dead_parts = self._array(seam.DeadPartRecord, parts)
+        if self.lossy:
+            self.told = [self.heap.queue(f"told{i}", 4) for i in range(2)]
+            pairs = list(zip((self.ins[0], self.outs[0]), self.told, strict=True))
+            for queue, _ in pairs:
+                self.heap.lose(queue)
+            config.notices, config.n_notices = self._array(seam.Notice, [seam.Notice(*pair) for pair in pairs])
         attrs = pack_attrs(self.attrs)
         config.attrs, config.attrs_size = attrs, len(attrs)
         config.align_timeout_ms = -1

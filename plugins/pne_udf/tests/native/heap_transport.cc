@@ -24,9 +24,11 @@ struct HeapQueue {
     std::string name;
     uint32_t depth = 0;
     bool is_closed = false;
+    bool is_lossy = false; // the oldest gives way
     uint64_t sent = 0;
     uint64_t delivered = 0;
     std::deque<int64_t> blocks;
+    std::deque<int64_t> dropped;
 };
 
 struct Group {
@@ -160,8 +162,12 @@ int Enqueue(void *context, uint32_t queue, int64_t key, int64_t wait_ns)
         if (found->is_closed) {
             return DFLOW_E_CLOSED;
         }
-        if (found->blocks.size() >= found->depth) {
+        if (found->blocks.size() >= found->depth && !found->is_lossy) {
             return DFLOW_E_TIMEOUT;
+        }
+        if (found->blocks.size() >= found->depth) {
+            found->dropped.push_back(found->blocks.front());
+            found->blocks.pop_front();
         }
         found->blocks.push_back(key);
         found->sent++;
@@ -189,9 +195,17 @@ int64_t Dequeue(void *context, uint32_t queue, int64_t wait_ns)
     });
 }
 
-int64_t TakeDropped(void *, uint32_t)
+int64_t TakeDropped(void *context, uint32_t queue)
 {
-    return DFLOW_E_MISSING;
+    Group *const group = Of(context);
+    const std::lock_guard<std::mutex> guard(group->lock);
+    HeapQueue *const found = group->Find(queue);
+    if (found == nullptr || found->dropped.empty()) {
+        return DFLOW_E_MISSING;
+    }
+    const int64_t key = found->dropped.front();
+    found->dropped.pop_front();
+    return key;
 }
 
 int64_t Level(void *context, uint32_t queue)
@@ -282,6 +296,14 @@ __attribute__((visibility("default"))) int64_t heap_queue(const dflow_transport 
     queue->depth = depth;
     group->queues.push_back(std::move(queue));
     return static_cast<int64_t>(group->queues.size()) - 1;
+}
+
+// From now on the oldest message gives way when the queue is full.
+__attribute__((visibility("default"))) void heap_lossy(const dflow_transport *table, uint32_t queue)
+{
+    Group *const group = Of(table->context);
+    const std::lock_guard<std::mutex> guard(group->lock);
+    group->queues[queue]->is_lossy = true;
 }
 
 // Blocks that somebody holds: a member or a queue.

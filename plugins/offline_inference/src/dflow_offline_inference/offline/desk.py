@@ -7,6 +7,7 @@ depended on the request, calls the callbacks and strikes the request off.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -57,7 +58,7 @@ class Desk:
         self._failed: dict[int, str] = {}
         self._idle = threading.Condition(threading.Lock())
         self._awaited = False
-        self.newest = 0
+        self._newest = 0
 
     @property
     def open(self) -> int:
@@ -84,24 +85,31 @@ class Desk:
             raise
         station = self.engine.stations[request.model]
         if failed is not None:
-            request.end(State.ERROR, time.monotonic(), error=self._doomed(request, failed))
+            self._end(request, State.ERROR, error=self._doomed(request, failed))
             self._strike(request)
         elif station.failure is not None:
             self._end_all([(request, State.ERROR, self._lost(request, station.failure))])
 
     def taken(self, request: Request) -> None:
-        """The scheduler has taken in a request: from now on everybody may end it."""
+        """The scheduler has taken in a request (and holds its lock): from now on everybody may end it."""
         self._open[request.id] = request
+        self._newest = max(self._newest, request.id)
 
-    def find(self, others: Iterable[int]) -> tuple[list[Request], int | None]:
-        """Open requests by id, and the id of one among them that ended badly.
+    def find(self, others: Iterable[Request | int]) -> tuple[list[Request], int | None]:
+        """Requests, also by id; those that are done may be left out.
+
+        Returns:
+            They, and the id of one that ended badly, if it is only known by that.
 
         Raises:
             UsageError: for an id that no request has had yet.
         """
         found: list[Request] = []
         for number in others:
-            if not 1 <= number <= self.newest:
+            if isinstance(number, Request):
+                found.append(number)
+                continue
+            if not 1 <= number <= self._newest and number not in self._failed:
                 raise UsageError(f"no request {number} was made before this one",
                                  hint="a request can depend on earlier ones only, so not on itself")
             request = self._open.get(number)
@@ -113,22 +121,18 @@ class Desk:
 
     def refuse(self, request: Request, failed: int) -> None:
         """End a new request at once: it depends on one that ended badly."""
-        request.end(State.ERROR, time.monotonic(), error=self._doomed_by(request, failed, self._failed[failed]))
+        self._end(request, State.ERROR, error=self._doomed_by(request, failed, self._failed.get(failed, "")))
         self._strike(request)
 
     def settle(self, outcomes: Sequence[Outcome]) -> None:
         """Workers have run these requests; their slots are free."""
-        now = time.monotonic()
         for outcome in outcomes:
             request = outcome.request
             if outcome.error is not None:
-                request.end(State.ERROR, now, error=outcome.error)
+                self._end(request, State.ERROR, error=outcome.error)
             elif not request.ended:
                 names = self._output_names(request)
-                result = Result(request.id, names, outcome.arrays, request.context)
-                request.end(State.DONE, now, result=result)
-            if self._emit is not None:
-                self._emit(Event(request.id, "ExecutionEngine", "end"))
+                self._end(request, State.DONE, Result(request.id, names, outcome.arrays, request.context))
         hopeless = self.scheduler.release([outcome.request for outcome in outcomes])
         for outcome in outcomes:
             self._strike(outcome.request)
@@ -187,7 +191,7 @@ class Desk:
         while todo:
             request, state, error = todo[0]
             try:
-                before = request.end(state, time.monotonic(), error=error)
+                before = self._end(request, state, error=error)
                 if before is not None:
                     changed = True
                     todo.extend(self._dropped(request, before))
@@ -196,6 +200,15 @@ class Desk:
                 self._resume(request)
                 raise
         return changed
+
+    def _end(
+        self, request: Request, state: State, result: Result | None = None, error: Exception | None = None
+    ) -> State | None:
+        """End a request; the state it was in, or None if somebody else was first."""
+        before = request.end(state, time.monotonic(), result=result, error=error)
+        if before is not None and self._emit is not None:
+            self._emit(Event(request.id, "ExecutionEngine", "end"))
+        return before
 
     def _dropped(self, request: Request, before: State) -> list[_Ending]:
         """Give back what a request held that did not come to its end by itself."""
@@ -216,8 +229,6 @@ class Desk:
 
     def _strike(self, request: Request) -> None:
         """Strike off a request that has ended, after its callbacks."""
-        if self._emit is not None and request.state is not State.DONE:
-            self._emit(Event(request.id, "ExecutionEngine", "end"))
         for callback in request.take_callbacks():
             self.tell(request, "callback")
             self.call(request, callback)
@@ -232,14 +243,15 @@ class Desk:
         """Call a callback; what it raises is logged, and harms nobody."""
         try:
             callback()
-        except Exception as cause:
+        except (Exception, SystemExit) as cause:
             log(logging.ERROR, request.id, "its callback raised %s", type(cause).__name__, cause=cause)
 
     def _note_failure(self, request: Request) -> None:
         log(logging.DEBUG, request.id, "%s", request.error)
         self._failed[request.id] = request.state.value
-        while len(self._failed) > _MOST_FAILED:
-            self._failed.pop(next(iter(self._failed)), None)
+        if len(self._failed) > _MOST_FAILED:
+            with contextlib.suppress(RuntimeError):  # another thread is at it too
+                self._failed.pop(next(iter(self._failed)), None)
 
     def _output_names(self, request: Request) -> Sequence[str]:
         shapes = self.engine.stations[request.model].shapes
@@ -256,7 +268,7 @@ class Desk:
         error = DependencyError(f"request {other}, which it depends on, {what}", request_id=request.id,
                                 model=self.names[request.model])
         error.other_id = other
-        error.__cause__ = cause
+        error.__cause__ = cause.__cause__ if isinstance(cause, DependencyError) else cause  # no long chains of causes
         return error
 
     def _lost(self, request: Request, cause: DflowError) -> WorkerLostError:

@@ -55,6 +55,17 @@ class Handle:
         """Number of the request, which every error, event, log line and result carries."""
         return self._request.id
 
+    def request_for(self, desk: Desk) -> Request:
+        """The request, for those it belongs to.
+
+        Raises:
+            UsageError: it belongs to another OfflineInference.
+        """
+        if desk is not self._desk:
+            raise UsageError(f"request {self.id} belongs to another OfflineInference",
+                             hint="wait for its result before you ask here")
+        return self._request
+
     @property
     def model(self) -> str:
         """Name of its model."""

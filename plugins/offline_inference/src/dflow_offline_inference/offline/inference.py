@@ -6,6 +6,7 @@ import atexit
 import difflib
 import functools
 import itertools
+import logging
 import os
 import threading
 import time
@@ -23,8 +24,10 @@ from dflow_offline_inference.config import ModelConfig, ModelSource, Settings
 from dflow_offline_inference.offline.handle import Handle
 from dflow_offline_inference.offline.machinery import Machinery
 from dflow_offline_inference.offline.stream import stream
-from dflow_offline_inference.requests import EventSink, NotStartedError, Request, Result
+from dflow_offline_inference.requests import Event, EventSink, NotStartedError, Request, Result, log
 from dflow_offline_inference.scheduler import rank_of
+
+_MOST_PRIORITY = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ class OfflineInference:
         self._configs = {name: _config(model) for name, model in models.items()}
         self._settings = Settings(workers, max_waiting, ageing, scan_interval, dict(memory or {}))
         self._session = session
-        self._emit = on_event
+        self._emit = None if on_event is None else functools.partial(_tell, on_event)
         self._ids = itertools.count(1)
         self._machinery: Machinery | None = None
         self._forgotten: weakref.finalize[..., OfflineInference] | None = None
@@ -126,7 +129,8 @@ class OfflineInference:
             timeout: Seconds to wait for room among the waiting; 0 refuses at once, None waits.
 
         Raises:
-            UsageError: an unknown model, a request to depend on that does not exist, a deadline in the past.
+            UsageError: an unknown model, a request to depend on that does not exist, a deadline in the past, a
+                priority that is no number.
             TensorError: inputs that do not fit the model.
             PoolExhaustedError: more memory is needed than there is.
             QueueFullError: no room within the limit.
@@ -144,16 +148,19 @@ class OfflineInference:
                 f"a request for model {model!r} needs {fit.bytes} bytes, and its device has "
                 f"{machinery.largest[number]} for requests", hint="smaller inputs, or a larger limit (memory=)",
             )
+        if not -_MOST_PRIORITY <= priority <= _MOST_PRIORITY:
+            raise UsageError(f"priority={priority}: expected a number from {-_MOST_PRIORITY:g} to {_MOST_PRIORITY:g}")
         if deadline is not None and not deadline > 0:
             raise UsageError(f"deadline={deadline}: it is in the past", hint="give seconds from now")
         desk = machinery.desk
-        others, failed = desk.find([o if isinstance(o, int) else o.id for o in after]) if after else ([], None)
+        others, failed = desk.find(
+            [other.request_for(desk) if isinstance(other, Handle) else other for other in after]
+        ) if after else ([], None)
         now = time.monotonic()
         request = Request(
             next(self._ids), now, number, arrays, rows=fit.rows, group=fit.group, memory=fit.bytes,
             rank=rank_of(priority, now, self._settings.ageing), context=context, chain=chain,
         )
-        desk.newest = request.id
         handle = Handle(request, desk)
         desk.tell(request, "translate")
         if callback is not None:
@@ -245,6 +252,14 @@ def _config(model: ModelConfig | ModelSource) -> ModelConfig:
     if isinstance(model, (str, os.PathLike, ProcessPoint)):
         return ModelConfig(model)
     raise UsageError(f"a model is a file, a process point or a ModelConfig, not a {type(model).__name__}")
+
+
+def _tell(sink: EventSink, event: Event) -> None:
+    """Whoever watches must not harm what is watched."""
+    try:
+        sink(event)
+    except Exception as cause:
+        log(logging.ERROR, event.request_id, "on_event raised %s", type(cause).__name__, cause=cause)
 
 
 def _near(name: str, known: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Mapping
 
-from dflow_core.errors import ClosedError, UsageError
+from dflow_core.errors import ClosedError, DflowError, UsageError
 from dflow_core.session import DFlowSession
 from dflow_core.spi import ModelWorker, same_sizes
 from dflow_offline_inference.config import ModelConfig, Settings
@@ -152,7 +152,10 @@ class Machinery:
 
     def _abandoned(self) -> None:
         LOGGER.warning("an OfflineInference was forgotten without being closed; its requests are cancelled")
-        self.shutdown(cancel=True)
+        try:
+            self.shutdown(cancel=True)
+        except DflowError as cause:
+            LOGGER.error("it could not be taken apart: %s", cause)
 
     def _end_session(self) -> None:
         if self._own_session:

@@ -14,6 +14,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -56,6 +57,17 @@ class BuildStore:
         text = json.dumps({"package": digest, "read": dict(read)}).encode("utf-8", "surrogatepass")
         write_atomically(self._kept / f"{base}.json", [text])
 
+    def clear(self) -> tuple[int, int]:
+        """Delete everything but build folders in use; says how many packages that was, and how many bytes."""
+        packages = len(list(self._kept.glob("*.tar.gz")))
+        before = _size(self.folder)
+        for folder in (self._kept, self.folder / "unpacked"):
+            shutil.rmtree(folder, ignore_errors=True)
+        for tree in list(self.folder.glob("trees/*")):
+            with contextlib.suppress(OSError, CompileError), self.tree(tree.name, 0.0, lambda: False):
+                shutil.rmtree(tree, ignore_errors=True)
+        return packages, before - _size(self.folder)
+
     @contextlib.contextmanager
     def tree(self, name: str, limit: float, cancelled: Callable[[], bool]) -> Iterator[tuple[Path, int]]:
         """A build folder that is this thread's alone, and the descriptor of its lock.
@@ -66,19 +78,42 @@ class BuildStore:
             CompileError: it was not free within the limit (seconds), the folder cannot be written, or it was cancelled.
         """
         folder = self.folder / "trees" / name
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as cause:
-            raise CompileError(
-                f"{folder}: the folder for builds cannot be written: {cause.strerror or cause}",
-                hint="set the option cache_dir to a folder that can",
-            ) from cause
-        try:
-            _acquire(lock, folder, limit, cancelled)
-            yield folder, lock
-        finally:
-            os.close(lock)
+        while True:
+            lock = _open_lock(folder)
+            try:
+                _acquire(lock, folder, limit, cancelled)
+                if _is_there(lock, folder):
+                    yield folder, lock
+                    return
+            finally:
+                os.close(lock)
+
+
+def _open_lock(folder: Path) -> int:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as cause:
+        raise CompileError(
+            f"{folder}: the folder for builds cannot be written: {cause.strerror or cause}",
+            hint="set the option cache_dir to a folder that can",
+        ) from cause
+
+
+def _is_there(lock: int, folder: Path) -> bool:
+    """Whether the lock is still the folder's: `clear` may have removed both while it was waited for."""
+    try:
+        return os.path.samestat(os.fstat(lock), os.stat(folder / "lock"))
+    except OSError:
+        return False
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            total += path.lstat().st_size
+    return total
 
 
 def _acquire(lock: int, folder: Path, limit: float, cancelled: Callable[[], bool]) -> None:

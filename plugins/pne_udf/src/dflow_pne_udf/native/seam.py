@@ -127,20 +127,20 @@ def runtime(path: Path | None = None) -> ctypes.CDLL:
         found = ctypes.CDLL(str(library), os.RTLD_NOW | os.RTLD_GLOBAL)
     except OSError as cause:
         raise PluginError(f"{library} does not load: {cause}", hint="reinstall dflow-pne-udf") from cause
-    for name, result, arguments in _PROTOTYPES:
-        function = getattr(found, name)
-        function.restype, function.argtypes = result, arguments
-    version = int(found.dflow_udf_api())
+    asks = getattr(found, "dflow_udf_api", None)
+    version = asks() if asks is not None else "another"
     if version != API:
         raise PluginError(
             f"{library} speaks version {version} of the runtime interface, this package {API}",
-            hint="reinstall dflow-pne-udf, and set no LD_LIBRARY_PATH to another libflow_func.so",
+            hint="reinstall dflow-pne-udf, and let LD_LIBRARY_PATH name no other libflow_func.so",
         )
+    for name, result, arguments in _PROTOTYPES:
+        function = getattr(found, name)
+        function.restype, function.argtypes = result, arguments
     return found
 
 
 _PROTOTYPES: tuple[tuple[str, object, list[object]], ...] = (
-    ("dflow_udf_api", c_uint32, []),
     ("dflow_udf_last_error", c_char_p, []),
     ("dflow_udf_load", c_int, [c_char_p]),
     ("dflow_udf_functions", c_int64, [c_char_p, c_uint64]),
