@@ -136,7 +136,7 @@ def nodes(graph: df.FlowGraph) -> list[float]:
 
 
 def looped(call: Callable[..., object], inputs: int = 1, outputs: int = 1) -> float:
-    """Microseconds per message of a node's loop, in this process, from full queues until they are empty."""
+    """Microseconds of CPU per message of a node's loop, in this process, from full queues until they are empty."""
     group, sources, sinks = queues(inputs, outputs)
     spec = FuncSpec("call", tuple(range(inputs)), tuple(range(outputs)))
     package = PythonFunc("function", call, methods=(MethodSpec("call", outputs),))
@@ -145,7 +145,7 @@ def looped(call: Callable[..., object], inputs: int = 1, outputs: int = 1) -> fl
     model = UdfModel(name="node", engine="UDF", functions=(spec,))
     runner = InstanceRunner(model, plan, group, lambda *_: python_funcs(package, [spec]), {}, None, [], print)
     runner.load()
-    seconds = timed(runner.run)
+    seconds = timed(runner.run, time.thread_time)
     group.close()
     return seconds / FULL * 1e6
 
@@ -158,7 +158,7 @@ def bare_loop() -> float:
         for _ in range(FULL):
             sink.put(source.get())
 
-    seconds = timed(run)
+    seconds = timed(run, time.thread_time)
     group.close()
     return seconds / FULL * 1e6
 
@@ -189,7 +189,7 @@ def loop(rounds: int) -> None:
         "x, y -> x": lambda: looped(lambda x, y: x, inputs=2),
         "x -> x.size (a pickled object)": lambda: looped(lambda x: x.size),
     }
-    table("loop of a node, us per message", bare_loop, cases, 5 * rounds)
+    table("CPU of the loop of a node, us per message", bare_loop, cases, 5 * rounds)
 
 
 def table(title: str, bare_case: Callable[[], float], cases: dict[str, Callable[[], float]], rounds: int) -> None:

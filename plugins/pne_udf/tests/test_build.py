@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from dflow_core.errors import CompileError
 from dflow_pne_udf import sdk_dir
 from dflow_pne_udf.building import Builder, open_release, unpack_release
 from dflow_pne_udf.building.diagnostics import first_errors
+from dflow_pne_udf.building.progress import Progress
 from dflow_pne_udf.config import read_config
 
 NOTHING = "cmake_minimum_required(VERSION 3.14)\nproject(UDF NONE)\n"
@@ -287,6 +289,24 @@ def _until(condition, limit: float = 30.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not come true"
         time.sleep(0.02)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_builds_under_way_are_one_line_on_a_terminal(monkeypatch):
+    shown = Terminal()
+    monkeypatch.setattr("sys.stderr", shown)
+    progress = Progress()
+    with progress.building("liba.so"), progress.building("libb.so"):
+        pass
+    lines = [line.removeprefix("\x1b[K[dflow] building C++ functions: ") for line in shown.getvalue().split("\r")[1:]]
+    assert lines == [
+        "0 done, 1 under way (liba.so)", "0 done, 2 under way (liba.so, libb.so)", "1 done, 1 under way (liba.so)",
+        "2 done\n",
+    ]
 
 
 @pytest.mark.parametrize(

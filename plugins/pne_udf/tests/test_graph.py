@@ -6,6 +6,8 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +23,8 @@ from dflow_core.errors import (
     StartupError,
     UsageError,
 )
+from dflow_core.model import write_om
+from dflow_core.session import DFlowSession
 
 COPIES = """
 cmake_minimum_required(VERSION 3.14)
@@ -83,6 +87,27 @@ def test_two_instances_share_the_work(node):
         nodes = graph.running.stats().nodes
     np.testing.assert_array_equal(np.concatenate(results), np.arange(50, dtype=np.float32) * 2)
     assert sum(node.calls for node in nodes) == 50 and sum(node.busy for node in nodes) > 0
+
+
+def test_a_compiled_graph_holds_its_library(node, tmp_path):
+    with DFlowSession() as session:
+        write_om(session.compile(graph_of(node(params={"factor": 4}))), tmp_path / "graph.om")
+    whole = df.ModelProcessPoint(tmp_path / "graph.om").fnode(1, 1)
+    with graph_of(whole, cache=False) as graph:  # unpacked into a folder of the process, which goes with it
+        pids = [n.pid for n in graph.running.stats().nodes]
+        np.testing.assert_array_equal(graph(floats(2)), floats(8))
+    assert pids and not [pid for pid in pids if list(Path(tempfile.gettempdir()).glob(f"dflow-udf-{pid}-*"))]
+
+
+def test_a_function_can_ask_how_many_calls_may_run(built):
+    attrs = {"func_name": "attrs", "inputs_index": [0], "outputs_index": [0]}
+    point = df.FuncProcessPoint(built.configure(func_list=[attrs], running_resources_info=[{"type": "cpu", "num": 3}]))
+    try:
+        with DFlowSession() as session:
+            (model,) = session.compile(graph_of(point.fnode(1, 1))).submodels.values()
+    finally:
+        built.configure()
+    assert model.params == {"__cpu_num": 3}
 
 
 # What a call does wrong ends its own transaction.
