@@ -27,7 +27,8 @@ from dflow_core.message import NO_AUX, Aux, DataFlag, ErrorInfo, FlowMsg, MsgInf
 Key: TypeAlias = tuple[int, int, bool]
 MessageSet: TypeAlias = tuple[FlowMsg, ...]
 
-_REMEMBERED = 65536
+_REMEMBERED = 16384
+"""Far more than are ever under way; each takes some 200 bytes."""
 
 
 class RecentKeys:
