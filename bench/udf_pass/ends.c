@@ -42,13 +42,16 @@ int source(const dflow_transport *t, uint32_t queue, uint64_t count, uint64_t si
     return t->close(t->context, queue);
 }
 
-/* Pass on what comes, until the queue is closed. */
-int relay(const dflow_transport *t, uint32_t from, uint32_t to) {
+/* Pass on what comes, until the queue is closed, and work for `busy` seconds on each. */
+int relay(const dflow_transport *t, uint32_t from, uint32_t to, double busy) {
     for (;;) {
         int64_t block = t->dequeue(t->context, from, SLICE);
         if (block == DFLOW_E_TIMEOUT) continue;
         if (block == DFLOW_E_CLOSED) return t->close(t->context, to);
         if (block < 0) return (int)block;
+        if (busy > 0)
+            for (double until = now() + busy; now() < until;)
+                ;
         int rc;
         while ((rc = t->enqueue(t->context, to, block, SLICE)) == DFLOW_E_TIMEOUT)
             ;

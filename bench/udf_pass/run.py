@@ -1,7 +1,9 @@
 """What a C++ function costs: 4 KB messages from a native source through it to a native sink, beside a bare relay.
 
-Three processes each time. The relay takes from one queue and puts into the next, which is what any node must do; the
-CPU time a message takes in its process is what the function's is compared with.
+Three processes each time. The bare relay takes from one queue and puts into the next, which is what any node must do;
+the CPU time a message takes in its process is what the function's is compared with. A relay that works a little on each
+message falls behind its sink, which then sleeps and has to be woken: the busy relay shows what that alone costs. The last
+line is the runtime without any transport: queues that give and take at once, in one process.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from dflow_transport_shm.transport import ShmTransport
 
 HERE = Path(__file__).resolve().parent
 DEPTH, SIZE = 128, 4096
+BUSY = 0.4e-6
+"""Seconds the busy relay works on a message: about what the runtime does itself."""
 Role = Callable[[int, ctypes.CDLL], float]
 
 
@@ -35,12 +39,15 @@ def main() -> None:
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         ends, library = build(Path(folder))
-        kinds: dict[str, Role] = {"bare relay": relay, "C++ function": function(library)}
+        kinds: dict[str, Role] = {
+            "bare relay": relay(0.0), "busy relay": relay(BUSY), "C++ function": function(library),
+        }
         found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in kinds}
         for _ in range(given.rounds):
             for kind, middle in kinds.items():
                 found[kind].append(measure(ends, middle, given.messages))
         show(found)
+        alone(Path(folder), library, given.messages)
 
 
 def build(folder: Path) -> tuple[Path, Path]:
@@ -86,7 +93,7 @@ def work(handle: GroupHandle, ends: Path, role: Role, answer: Connection) -> Non
     table: NativeTable = group.native_table()
     code = ctypes.CDLL(str(ends))
     code.source.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_uint64]
-    code.relay.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32]
+    code.relay.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_double]
     code.sink.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64]
     code.sink.restype = ctypes.c_double
     before = resource.getrusage(resource.RUSAGE_SELF)
@@ -96,9 +103,9 @@ def work(handle: GroupHandle, ends: Path, role: Role, answer: Connection) -> Non
     group.close()
 
 
-def relay(table: int, code: ctypes.CDLL) -> float:
-    """The least a node can do."""
-    return float(code.relay(table, 0, 1))
+def relay(busy: float) -> Role:
+    """The least a node can do, and some work on each message."""
+    return lambda table, code: float(code.relay(table, 0, 1, busy))
 
 
 def function(library: Path) -> Role:
@@ -124,6 +131,17 @@ def function(library: Path) -> Role:
         return float(state)
 
     return run
+
+
+def alone(folder: Path, library: Path, count: int) -> None:
+    """The runtime without a transport, CPU time per message."""
+    program = folder / "alone"
+    flags = ["-O2", "-Wall", "-Wextra", "-Werror", f"-I{sdk_dir.root() / 'include'}", f"-I{include_dir()}"]
+    where = sdk_dir.library().parent
+    link = [f"-L{where}", "-lflow_func", f"-Wl,-rpath,{where}"]
+    subprocess.run(["gcc", *flags, str(HERE / "alone.c"), *link, "-o", str(program)], check=True)
+    done = subprocess.run([str(program), str(library), str(count)], check=True, capture_output=True, text=True)
+    print(f"{'runtime alone':16}{'':12}{float(done.stdout):16.2f}")
 
 
 def _numbers(*values: int) -> ctypes.Array[ctypes.c_uint32]:

@@ -117,6 +117,21 @@ def parts(registry: PluginRegistry) -> Iterator[Finding]:
             yield Finding(f"plugin {one.name}", "lacks" if own else "note", one.error, fix)
 
 
+def devices(registry: PluginRegistry) -> Iterator[Finding]:
+    """Which devices engines can use, apart from the CPU."""
+    for entry in registry.engines.values():
+        if entry.devices is None:
+            continue
+        subject = f"devices of {entry.id}"
+        try:
+            found = list(entry.devices())
+        except Exception as error:  # a driver that is broken can raise anything
+            fix = getattr(error, "hint", None) or "mend what is named above, or pip uninstall the engine's plugin"
+            yield Finding(subject, "note", str(getattr(error, "message", error)), fix)
+            continue
+        yield Finding(subject, "ok" if found else "note", "; ".join(found) or "none")
+
+
 def cpus(machine: Resources) -> Finding:
     """How many CPUs graphs may use."""
     return Finding("cpus", "ok", "; ".join([f"{machine.cpus} of {os.cpu_count()}", *machine.notes]))

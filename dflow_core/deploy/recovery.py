@@ -109,7 +109,7 @@ def _read(process: ProcessPlan, lost: Sequence[LostMessage]) -> list[_Loss]:
         if not info.trans_id:
             continue
         queue = message.queue or (aux.error.node if aux.error is not None and aux.error.kind == "dropped" else "")
-        instance, port = readers.get(message.queue, (process.instances[0], None))
+        instance, port = readers.get(queue, (process.instances[0], None))
         if port is None and queue in writers:
             losses.append(_Loss(info, aux, writers[queue], None, queue))
             continue

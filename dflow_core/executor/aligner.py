@@ -10,8 +10,8 @@ Rules:
   Where a batch meets single messages, or a batch with other members, its head pairs as usual and each other member
   counts as skipped on that port.
 - A part that was lost with a dead instance is known as dead: what still arrives of it is dropped.
-- A message the supervisor put in for a dead executor may come on top of one that had already been sent; it is dropped
-  if its key is complete or waiting on that port.
+- A message put in for another (by the supervisor for a dead executor, by a queue that dropped one) may come on top of
+  that: it is dropped if its key is complete or waiting on that port, and so is what it stands for if that comes later.
 - A stream on one port and a single message on another can never pair: both end with an alignment error.
 """
 
@@ -27,7 +27,8 @@ from dflow_core.message import NO_AUX, Aux, DataFlag, ErrorInfo, FlowMsg, MsgInf
 Key: TypeAlias = tuple[int, int, bool]
 MessageSet: TypeAlias = tuple[FlowMsg, ...]
 
-_REMEMBERED = 65536
+_REMEMBERED = 16384
+"""Far more than are ever under way; each takes some 200 bytes."""
 
 
 class RecentKeys:
@@ -65,6 +66,8 @@ class Aligner:
         self._batch_of: dict[tuple[int, int], tuple[int, int]] = {}
         self._done = RecentKeys()
         self._poisoned = RecentKeys()
+        self._replaced: dict[tuple[Key, int], None] = {}
+        self._replaced_ids = RecentKeys()
         self._dead: dict[tuple[int, int], set[int]] = {}
         for trans_id, label, arrived in dead:
             missing = set(range(ports)) - set(arrived)
@@ -79,11 +82,12 @@ class Aligner:
     def may_pair_outside(self, trans_id: int) -> bool:
         """Whether plain messages of a transaction may be paired without this: nothing waits here, and it has no say."""
         idle = not (self._waiting or self._held or self._dead)
-        return idle and not (self._poisoned and trans_id in self._poisoned)
+        known = (self._poisoned and trans_id in self._poisoned) or (self._replaced and trans_id in self._replaced_ids)
+        return idle and not known
 
     def note_pair(self, key: tuple[int, int]) -> None:
         """Count a key as complete that was paired outside."""
-        self._done.add((*key, False))
+        self._done.add(_number(*key))
 
     def offer(self, port: int, msg: FlowMsg) -> list[MessageSet]:
         """Take a message; returns the sets it completes, oldest first."""
@@ -109,7 +113,7 @@ class Aligner:
     def _hold(self, port: int, msg: FlowMsg) -> list[MessageSet]:
         head = msg.info.key
         is_known = head in self._held and port in self._held[head]
-        if msg.info.data_flag & DataFlag.INJECTED and (is_known or (*head, False) in self._done):
+        if msg.info.data_flag & DataFlag.INJECTED and (is_known or _number(*head) in self._done):
             return []
         held = self._held.setdefault(head, {})
         held[port] = msg
@@ -118,7 +122,7 @@ class Aligner:
             return []
         self._forget(head)
         for key in msg.keys:
-            self._done.add((*key, False))
+            self._done.add(_number(*key))
         return [tuple(held[place] for place in range(self._ports))]
 
     def _split(self, head: tuple[int, int]) -> list[tuple[int, FlowMsg]]:
@@ -146,21 +150,33 @@ class Aligner:
     def _add(self, port: int, msg: FlowMsg) -> list[MessageSet]:
         key = _key(msg)
         waiting = self._waiting.get(key)
-        if msg.info.data_flag & DataFlag.INJECTED and (key in self._done or (waiting and waiting[port])):
+        if msg.info.data_flag & DataFlag.INJECTED and (_number(*key) in self._done or (waiting and waiting[port])):
+            return []
+        if self._replaced and (key, port) in self._replaced:
+            del self._replaced[key, port]
             return []
         if waiting is None:
             waiting = self._waiting[key] = [[] for _ in range(self._ports)]
         waiting[port].append(msg)
+        if msg.info.data_flag & DataFlag.INJECTED:
+            self._replace(key, port)
         if all(waiting):
             complete = tuple([queue.pop(0) for queue in waiting])
             if not any(waiting):
                 del self._waiting[key]
-            self._done.add(key)
+            self._done.add(_number(*key))
             return [complete]
         other = self._waiting.get((key[0], key[1], not key[2]))
         if other is not None and not any(a and b for a, b in zip(waiting, other)):
             return [self._poison(msg)]
         return []
+
+    def _replace(self, key: Key, port: int) -> None:
+        """Remember that what was put in stands for a message that may still come."""
+        self._replaced[key, port] = None
+        self._replaced_ids.add(key[0])
+        if len(self._replaced) > _REMEMBERED:
+            del self._replaced[next(iter(self._replaced))]
 
     def _poison(self, msg: FlowMsg) -> MessageSet:
         """End a transaction whose parts cannot pair."""
@@ -172,6 +188,11 @@ class Aligner:
         error = ErrorInfo("align", text, "AlignmentError")
         info = replace(msg.info, data_flag=DataFlag.ERROR | DataFlag.NULL)
         return tuple(FlowMsg(info, None, Aux(error=error)) for _ in range(self._ports))
+
+
+def _number(trans_id: int, label: int, is_end: bool = False) -> int:
+    """A key as one number: tens of thousands are remembered, and this takes half the memory."""
+    return trans_id << 33 | label << 1 | is_end
 
 
 def _key(msg: FlowMsg) -> Key:

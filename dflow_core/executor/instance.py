@@ -32,7 +32,7 @@ from dflow_core.spi import (
 
 _SLICE = 0.2
 _PATIENCE = 60.0
-"""Seconds of a wait for messages; a queue that is closed, and `stop`, end it at once."""
+"""Seconds of a wait for messages; it ends at once when the queue is closed, as it is when the graph stops."""
 _ALLOC_LIMIT = 30.0
 
 
@@ -189,7 +189,10 @@ class InstanceRunner:
                 doorbell.wait(waitable(open_ports.values()), timeout=self._wait_limit(limit))
 
     def stop(self) -> None:
-        """Make `run` return soon without draining; any thread may call."""
+        """Make `run` return soon without draining; any thread may call.
+
+        A node with one input waits in its queue, and returns as soon as that is closed.
+        """
         self._stopping.set()
         if self._doorbell is not None:
             self._doorbell.ring()

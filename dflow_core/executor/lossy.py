@@ -34,7 +34,8 @@ def notice_of(msg: FlowMsg, queue: str) -> FlowMsg:
     """
     if has_no_data(msg):
         return FlowMsg(msg.info, None, msg.aux)
-    info = replace(msg.info, data_flag=msg.info.data_flag | DataFlag.SKIP | DataFlag.NULL)
+    flags = DataFlag.SKIP | DataFlag.NULL | DataFlag.INJECTED
+    info = replace(msg.info, data_flag=msg.info.data_flag | flags)
     reason = ErrorInfo(DROPPED, f"queue {queue!r} dropped a message of it", node=queue)
     return FlowMsg(info, None, Aux(msg.aux.members, reason))
 
@@ -57,7 +58,7 @@ def split(msg: FlowMsg) -> list[FlowMsg]:
     """The single notices that one stands for; what is no notice stays whole."""
     if not _is_dropped(msg) or not msg.info.data_flag & DataFlag.SKIP:
         return [msg]
-    flags = DataFlag.SKIP | DataFlag.NULL
+    flags = DataFlag.SKIP | DataFlag.NULL | DataFlag.INJECTED
     heads = {msg.info.key: msg.info} | {
         m.info.key: replace(m.info, data_flag=m.info.data_flag | flags)
         for m in msg.aux.members if m.info.key != msg.info.key
@@ -155,14 +156,14 @@ class LossyReader(Queue):
     Args:
         queue: The queue.
         notices: The queue of its notices.
+        alloc: Gives blocks at once, or raises PoolExhaustedError.
     """
 
-    def __init__(self, queue: Queue, notices: Queue) -> None:
+    def __init__(self, queue: Queue, notices: Queue, alloc: Callable[[int], Block]) -> None:
         self.name, self.depth = queue.name, queue.depth
-        self._queue = queue
+        self._queue, self._alloc = queue, alloc
         self._open = [notices, queue]
         self._parts: deque[Block] = deque()
-        self._held: list[Block] = []
 
     @property
     def open_queues(self) -> Sequence[Queue]:
@@ -173,7 +174,6 @@ class LossyReader(Queue):
         """The next message or notice, if there is one now; `timeout` is not waited for."""
         if self._parts:
             return self._parts.popleft()
-        self._held.clear()
         for queue in list(self._open):
             block = self._taken(queue)
             if block is not None:
@@ -199,11 +199,20 @@ class LossyReader(Queue):
         return block
 
     def _give_parts(self, blocks: Iterable[Block]) -> None:
-        """Have notices of blocks given out one by one; the blocks are held until that is done."""
+        """Have notices of blocks given out one by one. What waits in a join must lie in the group, as messages do: if
+        this process dies, the supervisor finds it there.
+        """
         for block in blocks:
-            self._held.append(block)
-            for part in split(notice_of(FlowMsg.from_block(block), self.name)):
-                made = seal(part, HeapBlock).block
+            msg = FlowMsg.from_block(block)
+            parts = split(notice_of(msg, self.name))
+            if len(parts) == 1 and has_no_data(msg):
+                self._parts.append(block)
+                continue
+            for part in parts:
+                try:
+                    made = seal(part, self._alloc).block
+                except PoolExhaustedError:
+                    made = seal(part, HeapBlock).block
                 assert made is not None
                 self._parts.append(made)
 
@@ -241,7 +250,9 @@ def sender(group: MemoryGroup, name: str, notices: Mapping[str, str], max_age: f
 def reader(group: MemoryGroup, name: str, notices: Mapping[str, str]) -> Queue:
     """A queue of a group, for the one who takes from it."""
     queue = group.queue(name)
-    return LossyReader(queue, group.queue(notices[name])) if name in notices else queue
+    if name not in notices:
+        return queue
+    return LossyReader(queue, group.queue(notices[name]), lambda size: group.alloc(size, 0.0))
 
 
 def waitable(queues: Iterable[Queue]) -> list[Queue]:

@@ -52,7 +52,7 @@ class DataFlag:
 
     SKIP: the branch was not taken, or the message went into a batch; ends its part without data.
     END: closes the parts a node made of one message. ERROR: the aux section says what failed.
-    INJECTED: put in by the supervisor for a dead executor, so it may come twice.
+    INJECTED: put in for another message, by the supervisor or a queue that dropped it, so it may come on top of that.
 
     Plain integers: these bits are tested several times a message, and the operators of `enum.IntFlag` cost a
     microsecond each.

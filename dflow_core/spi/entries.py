@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from dflow_core.graph import ProcessPoint
@@ -24,6 +24,8 @@ class EngineEntry:
         version: Changes whenever compiled models change; part of every cache key.
         priority: The highest that accepts a point gets it, unless the user names an engine.
         shares_process: Whether instances of different models on one device share an executor process.
+        devices: Says in a few words each which devices of this machine it can use, for `dflow doctor`; may raise what
+            stands in the way. None for an engine without devices of its own.
     """
 
     id: str
@@ -33,6 +35,7 @@ class EngineEntry:
     version: str = "1"
     priority: int = 0
     shares_process: bool = False
+    devices: Callable[[], Sequence[str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ def _findings(services: Services, quick: bool) -> list[Finding]:
     found += [diagnosis.cpus(machine), diagnosis.memory(machine), diagnosis.files(), diagnosis.cache(_cache_folder())]
     if not quick:
         found += diagnosis.libraries()
+        found += diagnosis.devices(registry)
         found.append(diagnosis.processes(lambda: _start(services)))
     return found
 

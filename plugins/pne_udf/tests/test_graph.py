@@ -96,7 +96,12 @@ def test_a_compiled_graph_holds_its_library(node, tmp_path):
     with graph_of(whole, cache=False) as graph:  # unpacked into a folder of the process, which goes with it
         pids = [n.pid for n in graph.running.stats().nodes]
         np.testing.assert_array_equal(graph(floats(2)), floats(8))
-    assert pids and not [pid for pid in pids if list(Path(tempfile.gettempdir()).glob(f"dflow-udf-{pid}-*"))]
+        assert [_scratch_of(pid) for pid in pids] != [[]]
+    assert [_scratch_of(pid) for pid in pids] == [[]]
+
+
+def _scratch_of(pid: int) -> list[Path]:
+    return list(Path(tempfile.gettempdir()).glob(f"dflow-udf-{pid}-*"))
 
 
 def test_a_function_can_ask_how_many_calls_may_run(built):

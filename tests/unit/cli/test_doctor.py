@@ -13,7 +13,7 @@ import pytest
 
 from dflow_core.cli import diagnosis
 from dflow_core.deploy import Resources
-from dflow_core.errors import StartupError
+from dflow_core.errors import PluginError, StartupError
 from dflow_core.plugins import PluginRegistry
 
 
@@ -134,3 +134,17 @@ def test_a_cache_folder_that_cannot_be_written_is_a_note(tmp_path, monkeypatch):
 
     monkeypatch.setattr(diagnosis.tempfile, "TemporaryFile", full)
     assert "Read-only" in diagnosis.cache(tmp_path).found
+
+
+def test_devices_of_engines_are_listed_and_their_errors_told():
+    def broken():
+        raise PluginError("no driver", hint="install it")
+
+    asked = {"A": lambda: ["a:0 fine"], "B": list, "C": broken, "D": None}
+    engines = {name: SimpleNamespace(id=name, devices=devices) for name, devices in asked.items()}
+    registry = SimpleNamespace(engines=engines)
+    assert [(one.subject, one.state, one.found, one.fix) for one in diagnosis.devices(registry)] == [
+        ("devices of A", "ok", "a:0 fine", ""),
+        ("devices of B", "note", "none", ""),
+        ("devices of C", "note", "no driver", "install it"),
+    ]

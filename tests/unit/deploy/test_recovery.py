@@ -179,3 +179,14 @@ def test_message_that_was_displaced_and_not_told_yet_goes_to_its_reader():
         ((queue, answer),) = answers((both, known), message)
         assert (queue, answer.info.key, answer.info.token) == ("told o0", (7, 0), 5)
     assert answers((both, known), lost("", 0, aux=reason)) == []
+
+
+def test_notice_that_a_dead_join_had_taken_apart_is_known_by_its_queue():
+    """It lay in the join and waited for the other part; what comes of that part must wait for nothing."""
+    plan, models = process(inputs=2)
+    plan = replace(plan, instances=(replace(plan.instances[0], notices={"i0": "told i0"}),))
+    reason = Aux(error=ErrorInfo("dropped", "queue 'i0' dropped a message of it", node="i0"))
+    message = lost("", 7, aux=reason, data_flag=DataFlag.SKIP)
+    ((queue, answer),) = answers((plan, models), message)
+    assert queue == "o0" and answer.info.key == (7, 0)
+    assert answers_for(plan, models, [message], CAUSE)[1] == [DeadPart("n", 1, 7, 0, (0,))]

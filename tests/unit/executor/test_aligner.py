@@ -135,3 +135,18 @@ def test_injected_error_for_a_batch_that_had_arrived_is_dropped() -> None:
     assert aligner.offer(0, msg(3, flag=flag, members=(1, 2, 3))) == []
     assert len(aligner.offer(1, msg(3, members=(1, 2, 3)))) == 1
     assert aligner.offer(0, msg(3, flag=flag, members=(1, 2, 3))) == [] and aligner.pending == 0
+
+
+def test_message_that_comes_after_the_one_put_in_for_it_is_let_go():
+    """A dead executor's message may still lie in a queue when the error for it is there; nothing waits for ever."""
+    aligner = Aligner(2)
+    put_in = DataFlag.ERROR | DataFlag.INJECTED | DataFlag.NULL
+    assert aligner.offer(0, msg(7, flag=put_in)) == []
+    assert aligner.offer(0, msg(7)) == []  # the one it was put in for
+    assert len(aligner.offer(1, msg(7))) == 1
+    assert aligner.pending == 0
+    assert aligner.offer(1, msg(8)) == []
+    assert len(aligner.offer(0, msg(8, flag=put_in))) == 1
+    assert not aligner.may_pair_outside(8) and aligner.may_pair_outside(9)
+    assert aligner.offer(0, msg(8)) == [] and aligner.pending == 0
+    assert aligner.offer(0, msg(8, flag=put_in)) == [] and aligner.pending == 0

@@ -18,12 +18,24 @@ _BEHIND_CPU = -10
 def dflow_register_engines() -> Sequence[EngineEntry]:
     """The NPU engine; its modules are imported when it is used."""
     return [EngineEntry(id="NPU", accepts=accepts, engine=_engine, worker=_worker, version="1", priority=_BEHIND_CPU,
-                        shares_process=True)]
+                        shares_process=True, devices=devices)]
 
 
 def accepts(point: ProcessPoint) -> bool:
     """Whether the engine compiles a point: model files of ONNX, TensorFlow and MindSpore, and OM files."""
     return isinstance(point, GraphProcessPoint) and point.framework in _FRAMEWORKS
+
+
+def devices() -> Sequence[str]:
+    """The NPUs that are visible.
+
+    Raises:
+        PluginError: there is no ACL library.
+    """
+    from dflow_pne_npu.bindings import Acl
+
+    acl = Acl()
+    return [f"npu:{number} {acl.soc_name()}" for number in range(acl.device_count())]
 
 
 def _engine() -> Engine:
