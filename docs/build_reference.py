@@ -30,7 +30,16 @@ def pages() -> dict[str, str]:
         "errors.md": errors_page(),
         "options.md": options_page(),
         "command-line.md": command_page(),
+        "cpp.md": cpp_page(),
     }
+
+
+def cpp_page() -> str:
+    """The C++ headers of the UDF plugin."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent))
+    import cpp_reference
+
+    return cpp_reference.page(MADE.replace("docstrings", "comments of the headers"))
 
 
 def api_page() -> str:

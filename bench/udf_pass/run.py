@@ -2,8 +2,8 @@
 
 Three processes each time. The bare relay takes from one queue and puts into the next, which is what any node must do;
 the CPU time a message takes in its process is what the function's is compared with. A relay that works a little on each
-message falls behind its sink, which then sleeps and has to be woken: the busy relay shows what that alone costs. The last
-line is the runtime without any transport: queues that give and take at once, in one process.
+message falls behind its sink, which then sleeps and has to be woken: the busy relay shows what that alone costs. The
+last line is the runtime without any transport: queues that give and take at once, in one process.
 """
 
 from __future__ import annotations

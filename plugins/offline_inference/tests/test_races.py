@@ -251,3 +251,22 @@ def test_a_fork_may_not_use_it(start, make_puppet, rows) -> None:
         assert not machinery.closed
     finally:
         machinery.pid = os.getpid()
+
+
+def test_a_fault_of_the_step_loop_leaves_nobody_waiting(start, make_puppet, rows, monkeypatch) -> None:
+    from dflow_offline_inference.offline.desk import Desk
+
+    offline = start(make_puppet(depth=2), config={"batch": 2})
+    offline.infer("m", rows(1)).result(10)
+    settle, struck = Desk.settle, threading.Event()
+
+    def faulty(self: Desk, outcomes) -> None:
+        if not struck.is_set():
+            struck.set()
+            raise MemoryError
+        settle(self, outcomes)
+
+    monkeypatch.setattr(offline._machinery.engine, "_settle", faulty.__get__(offline._machinery.desk))
+    handles = [offline.infer("m", rows(n)) for n in range(6)]
+    assert all("step loop failed" in str(handle.exception(10)) for handle in handles)
+    assert "step loop failed" in str(offline.infer("m", rows(1)).exception(10))

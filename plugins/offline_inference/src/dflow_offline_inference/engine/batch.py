@@ -82,23 +82,21 @@ class Batch:
         requests: They, in order.
         inputs: The arrays of each, which it may let go when it ends before the call does.
         rows: Rows of all together.
-        alone: Whether it is one request out of a batch that failed.
     """
 
     requests: Sequence[Request]
     inputs: Sequence[tuple[Array, ...]]
     rows: int
-    alone: bool = False
 
     @classmethod
-    def of(cls, running: Sequence[tuple[Request, tuple[Array, ...]]], *, alone: bool = False) -> Batch:
+    def of(cls, running: Sequence[tuple[Request, tuple[Array, ...]]]) -> Batch:
         """A batch of requests with their arrays."""
         requests = [request for request, _ in running]
-        return cls(requests, [arrays for _, arrays in running], sum(r.rows for r in requests), alone)
+        return cls(requests, [arrays for _, arrays in running], sum(r.rows for r in requests))
 
     def singles(self) -> list[Batch]:
         """Each request as a batch of its own."""
-        return [Batch.of([pair], alone=True) for pair in zip(self.requests, self.inputs)]
+        return [Batch.of([pair]) for pair in zip(self.requests, self.inputs)]
 
     def gather(self, shapes: ModelShapes, buffers: Buffers, capacity: int) -> Sequence[Array]:
         """The inputs of the call: one request's own arrays, or all of them one below the other in the buffers."""

@@ -66,7 +66,7 @@ class ExecutionEngine:
         return tuple(self._lanes)
 
     def start(self, loaded: Callable[[int, ModelWorker], None]) -> None:
-        """Load every worker, all at the same time.
+        """Load every worker, each in its own thread.
 
         Args:
             loaded: Called with a model's number and one of its workers before any of them runs.

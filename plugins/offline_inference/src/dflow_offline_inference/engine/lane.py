@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dflow_core.errors import DflowError, RunError
+from dflow_core.errors import DflowError, PeerGoneError, RunError
 from dflow_core.spi import ModelWorker
 from dflow_core.types import Array
 from dflow_offline_inference.engine.batch import Batch, Buffers, RowsError
@@ -167,7 +167,7 @@ class Lane:
             self._flights.append(_Flight(batch, buffers, call))
 
     def _finish(self, worker: ModelWorker, shapes: ModelShapes) -> None:
-        flight = self._flights.popleft()
+        flight = self._flights[0]  # until all is done with it: `_give_up` ends what is in flight
         batch = flight.batch
         try:
             results = worker.finish(flight.call)
@@ -178,8 +178,8 @@ class Lane:
             self._failed(worker, batch, cause)
         else:
             self._delivery.settle([Outcome(request, arrays) for request, arrays in zip(batch.requests, scattered)])
-        finally:
-            flight.buffers.release()
+        self._flights.popleft()
+        flight.buffers.release()
 
     def _failed(self, worker: ModelWorker, batch: Batch, cause: BaseException) -> None:
         """A call failed: its requests get a call each, so that a bad one fails alone."""
@@ -198,7 +198,7 @@ class Lane:
     def _error(self, request: Request, cause: BaseException, lost: bool) -> Exception:
         message = cause.message if isinstance(cause, DflowError) else f"{type(cause).__name__}: {cause}"
         hint = cause.hint if isinstance(cause, DflowError) else None
-        kind = WorkerLostError if lost or isinstance(cause, WorkerLostError) else RequestFailedError
+        kind = WorkerLostError if lost or isinstance(cause, PeerGoneError) else RequestFailedError
         error = kind(message, request_id=request.id, model=self.station.name, instance=self.index, hint=hint)
         error.__cause__ = cause
         return error
