@@ -16,6 +16,7 @@ from peers import CONTEXT
 GO_ON, START_CLOCK, LAST = 0, 1, 2
 LIMIT = 15
 PERIOD = 0.005
+COLD = 20
 _STAMP = struct.Struct("<q")
 
 
@@ -88,10 +89,10 @@ def paced(line: Line, report: Any, count: int) -> None:
     """A message now and then, with the time in it."""
     end = line.end(0)
     time.sleep(0.3)
-    for number in range(count):
+    for number in range(COLD + count):
         time.sleep(PERIOD)
         array = end.loan()
-        array[0] = LAST if number == count - 1 else GO_ON
+        array[0] = LAST if number == COLD + count - 1 else GO_ON
         stamp(array)
         end.send()
     end.finish()
@@ -108,7 +109,7 @@ def age(array: Bytes) -> float:
 
 
 def listen(line: Line, report: Any, k: int) -> None:
-    """Report how old messages are when they come; the first ones find cold caches and are left out."""
+    """Report how old messages are when they come; the first ones find memory nobody has touched, and are left out."""
     end = line.end(k)
     report.send("ready")
     ages = []
@@ -120,7 +121,7 @@ def listen(line: Line, report: Any, k: int) -> None:
         end.release()
         if last:
             break
-    report.send(quantiles(ages[5:]))
+    report.send(quantiles(ages[COLD:]))
     end.finish()
 
 
