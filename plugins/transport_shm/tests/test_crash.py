@@ -12,7 +12,7 @@ import pytest
 
 from dflow_core.errors import ClosedError, PoolExhaustedError, WaitTimeoutError
 from dflow_core.spi.transport import GroupConfig, MemoryGroup
-from dflow_core.testing.transport_contract.kit import Child, filled, in_use, message, trans_id, value_of
+from dflow_core.testing.transport_contract.kit import Child, adds_up, filled, in_use, message, trans_id, value_of
 from dflow_transport_shm import ShmTransport
 from dflow_transport_shm.bindings import StopAt
 from dflow_transport_shm.group import ShmGroup
@@ -85,6 +85,39 @@ def test_consumer_goes_on_when_its_producer_is_killed_inside_the_lock(transport:
         assert consumer.join() == 0
         group.reclaim(stopper.pid)
         assert out.level() == 0
+
+
+@pytest.mark.parametrize(
+    "where", [StopAt.PUT_LOCKED, StopAt.PUT_SLOT, StopAt.PUT_TAIL, StopAt.PUT_BELL], ids=lambda where: where.name
+)
+def test_stopped_process_stalls_only_its_own_end(transport: ShmTransport, where: StopAt) -> None:
+    """Others use the other end, other queues, memory and counters; what they cannot do ends at its limit."""
+
+    def work(member: MemoryGroup) -> None:
+        assert isinstance(member, ShmGroup)
+        member.stop_at(where)
+        member.queue("in").put(message(member, 1))
+
+    with contextlib.closing(transport.create_group(CONFIG)) as group:
+        queue, out = group.create_queue("in", 2), group.create_queue("out", 4)
+        queue.put(message(group, 0))
+        child = Child(transport, group, work)
+        child.wait_stopped()
+        for number in range(20):
+            out.put(message(group, number), 0)
+            assert out.get(0) is not None
+        assert queue.get(0) is not None and adds_up(group)
+        start = time.monotonic()
+        with contextlib.suppress(WaitTimeoutError):
+            queue.put(message(group, 2), 0.05)
+            queue.get(0)
+        assert time.monotonic() - start < 5
+        os.kill(child.pid, signal.SIGCONT)
+        assert child.join() == 0
+        group.reclaim(child.pid)
+        while queue.get(0) is not None:
+            pass
+        assert in_use(group) == 0 and adds_up(group)
 
 
 @pytest.mark.timeout(120)

@@ -85,7 +85,9 @@ int dshm_reclaim_next(struct dshm *h, uint32_t member, struct dshm_lost *lost) {
     if (!lost->cursor) rc = finish_moves(h, member);
     if (!rc) rc = dshm_lock(h);
     if (!rc) {
+        own_lock(h); /* it may tell the home of a block, which may be us */
         ref_finish(h, member);
+        own_unlock(h);
         lost->key = next_lost(h, member, lost, &freed);
         if (lost->key < 0) rc = (int)lost->key;
         if (rc == DSHM_E_END) atomic_store(&h->hd->backed, backed_count(h, 0, h->hd->high) << h->gran_shift);
