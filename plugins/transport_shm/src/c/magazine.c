@@ -7,7 +7,8 @@
 
 #include "layout.h"
 
-enum { SHELF_MOST = 1024, SHARE = 4 }; /* blocks of one size; part of the group's memory one member keeps */
+/* Most blocks of one size; part of the group's memory one member keeps; pages of a block that is worth keeping warm. */
+enum { SHELF_MOST = 1024, SHARE = 2, LARGE = 16 };
 
 static int push(uint32_t **items, uint32_t *n, uint32_t *room, uint32_t item) {
     if (*n == *room) {
@@ -93,8 +94,10 @@ static int collect(struct dshm *h) {
     return any;
 }
 
-/* A block of that many pages, held now by this member; NIL if there is none. */
+/* A block of that many pages, held now by this member; NIL if there is none. Returned blocks are taken in when the
+ * magazine is empty, many at once; large ones sooner, since the one that came back last is the one in the caches. */
 uint32_t magazine_take(struct dshm *h, uint64_t pages) {
+    if (pages >= LARGE) collect(h);
     do {
         struct shelf *s = find(h, pages);
         if (!s) continue;
