@@ -16,6 +16,7 @@ import pytest
 from dflow_core.errors import CompileError
 from dflow_pne_udf import sdk_dir
 from dflow_pne_udf.building.builder import Builder
+from dflow_pne_udf.building.content import workspace_digest
 from dflow_pne_udf.building.diagnostics import first_errors
 from dflow_pne_udf.building.release import open_release, unpack_release
 from dflow_pne_udf.config import read_config
@@ -102,6 +103,17 @@ def test_a_change_of_a_file_builds_again(quick, store, name):
         file.write(b"\n")
     build(quick, store, report=told.lines.append)
     assert told.builds() == 2
+
+
+def test_folders_of_builds_are_no_sources(quick):
+    before = workspace_digest(str(quick.folder), "")
+    quick.write("by_hand/CMakeCache.txt", "")
+    quick.write("by_hand/object.o", "")
+    quick.write("build/_scale/X86/build/object.o", "")
+    quick.write(".git/index", "")
+    assert workspace_digest(str(quick.folder), "") == before
+    quick.write("build/more.cpp", "")
+    assert workspace_digest(str(quick.folder), "") != before
 
 
 MODERN = """

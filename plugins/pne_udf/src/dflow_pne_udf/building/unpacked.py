@@ -1,4 +1,4 @@
-"""Where the files of packages lie once they are unpacked. Imports little: executors of C++ functions look here first."""
+"""Where files of packages lie once they are unpacked. Imports little: executors of C++ functions look here first."""
 
 from __future__ import annotations
 
