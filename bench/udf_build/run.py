@@ -41,8 +41,8 @@ ASK = """
 import json, sys, time
 import dflow_core as df
 from dflow_core.session import DFlowSession
-from dflow_pne_udf import building, config, engine
-from dflow_pne_udf.building import builder
+from dflow_pne_udf import config
+from dflow_pne_udf.building import builder, release as releases
 cache, projects = sys.argv[1:3]
 
 def graph(count):
@@ -53,7 +53,7 @@ def graph(count):
     return df.FlowGraph(outputs, {"cache_dir": cache})
 
 began = time.perf_counter()
-packages = [building.Builder(cache + "/udf").package(config.read_config(f"{projects}/{i}/func.json"))
+packages = [builder.Builder(cache + "/udf").package(config.read_config(f"{projects}/{i}/func.json"))
             for i in range(int(sys.argv[3]))]
 figures = {"packages": time.perf_counter() - began}
 with DFlowSession({"cache_dir": cache}) as session:
@@ -65,12 +65,12 @@ with DFlowSession({"cache_dir": cache}) as session:
     import numpy
     from dflow_pne_udf.native import LibraryPlace
     from dflow_pne_udf.native.local import LocalRun
-    release = building.open_release(packages[0])
+    release = releases.open_release(packages[0])
     transport = session.registry.local_transport().factory()
     starts = []
     for _ in range(3):
         began = time.perf_counter()
-        folder = building.unpack_release(packages[0], "X86", cache + "/udf")
+        folder = releases.unpack_release(packages[0], "X86", cache + "/udf")
         functions = config.read_config(f"{projects}/0/func.json").functions
         place = LibraryPlace(str(folder / release.target_bin), str(folder), functions)
         run = LocalRun(place, transport, (1, 1))

@@ -215,7 +215,13 @@ class GraphClient:
                 self._check_open()
                 trans_id = self._table.next_id(ports, parcel.info.transaction_id)
                 token = self._table.begin(ports, trans_id, parcel.channel)
-            self._backend.feed(trans_id, parcel.finish(ports, trans_id, token))
+            try:
+                self._backend.feed(trans_id, parcel.finish(ports, trans_id, token))
+            except ClosedError as error:  # the graph has failed since there was room
+                failure = self._backend.failure()
+                if failure is None:
+                    raise
+                raise failure from error
             if self.monitor is not None and not self.monitor.armed:
                 self.monitor.arm()
         finally:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dflow_pne_udf import sdk_dir
-from dflow_pne_udf.building import Builder
+from dflow_pne_udf.building.builder import Builder
 from dflow_pne_udf.config import read_config
 
 CMAKE = """

@@ -15,10 +15,12 @@ import pytest
 
 from dflow_core.errors import CompileError
 from dflow_pne_udf import sdk_dir
-from dflow_pne_udf.building import Builder, open_release, unpack_release
+from dflow_pne_udf.building.builder import Builder
+from dflow_pne_udf.building.content import workspace_digest
 from dflow_pne_udf.building.diagnostics import first_errors
-from dflow_pne_udf.building.progress import Progress
+from dflow_pne_udf.building.release import open_release, unpack_release
 from dflow_pne_udf.config import read_config
+from dflow_pne_udf.progress import Progress
 
 NOTHING = "cmake_minimum_required(VERSION 3.14)\nproject(UDF NONE)\n"
 COPIES = NOTHING + """
@@ -103,6 +105,17 @@ def test_a_change_of_a_file_builds_again(quick, store, name):
     assert told.builds() == 2
 
 
+def test_folders_of_builds_are_no_sources(quick):
+    before = workspace_digest(str(quick.folder), "")
+    quick.write("by_hand/CMakeCache.txt", "")
+    quick.write("by_hand/object.o", "")
+    quick.write("build/_scale/X86/build/object.o", "")
+    quick.write(".git/index", "")
+    assert workspace_digest(str(quick.folder), "") == before
+    quick.write("build/more.cpp", "")
+    assert workspace_digest(str(quick.folder), "") != before
+
+
 MODERN = """
 cmake_minimum_required(VERSION 3.20)
 project(UDF CXX)
@@ -159,7 +172,7 @@ def test_without_a_store_nothing_is_left(quick, tmp_path, monkeypatch):
 
 def test_processes_that_build_the_same_do_it_once(quick, store, tmp_path):
     code = (
-        "import sys; from dflow_pne_udf.building import Builder; from dflow_pne_udf.config import read_config;"
+        "import sys; from dflow_pne_udf.building.builder import Builder; from dflow_pne_udf.config import read_config;"
         "print(len(Builder(sys.argv[1], report=print).package(read_config(sys.argv[2]))))"
     )
     run = [sys.executable, "-c", code, str(store), str(quick.config)]
@@ -260,7 +273,7 @@ def test_a_build_nobody_waits_for_is_ended(quick, tmp_path):
 
 def test_what_a_killed_process_was_building_ends_and_does_not_count(quick, tmp_path):
     code = (
-        "import sys; from dflow_pne_udf.building import Builder; from dflow_pne_udf.config import read_config;"
+        "import sys; from dflow_pne_udf.building.builder import Builder; from dflow_pne_udf.config import read_config;"
         "Builder(sys.argv[1]).package(read_config(sys.argv[2]))"
     )
     quick.write("CMakeLists.txt", HANGS.replace("1000", "1003"))

@@ -226,7 +226,8 @@ def test_inline_mode_says_that_it_cannot(node):
 
 
 def test_a_package_for_another_machine_says_what_it_is_for(built, store):
-    from dflow_pne_udf.building import Builder, unpack_release
+    from dflow_pne_udf.building.builder import Builder
+    from dflow_pne_udf.building.release import unpack_release
     from dflow_pne_udf.config import read_config
 
     package = Builder(str(store)).package(read_config(str(built.config)))

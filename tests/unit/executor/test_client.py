@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -10,15 +11,16 @@ import pytest
 from dflow_core.errors import (
     AlignmentError,
     ClosedError,
+    DflowError,
     DroppedError,
     NodeError,
     PoolExhaustedError,
     UsageError,
     WaitTimeoutError,
 )
-from dflow_core.executor import GraphClient
-from dflow_core.message import FeedInfo, HeapBlock, decode
-from tests.unit.executor.support import NOTHING, Func, Node, inline
+from dflow_core.executor import GraphClient, InlineBackend
+from dflow_core.message import Block, FeedInfo, HeapBlock, decode
+from tests.unit.executor.support import NOTHING, Func, Node, flow_model, inline
 
 
 def double() -> GraphClient:
@@ -244,3 +246,22 @@ def test_stream_gives_results_when_there_is_no_memory_for_the_next_item(monkeypa
     with pytest.raises(PoolExhaustedError):
         client.feed({0: np.zeros(10)}, timeout=0.05)
     assert held and client.counters.fed == 50
+
+
+def test_a_graph_that_fails_while_it_is_fed_says_why() -> None:
+    class Failing(InlineBackend):
+        """Closed by a failure between the look for room and the feed."""
+
+        why: DflowError | None = None
+
+        def feed(self, trans_id: int, blocks: Mapping[int, Block]) -> None:
+            self.why = NodeError("weights", node="bad")
+            raise ClosedError("queue 'x' was closed")
+
+        def failure(self) -> DflowError | None:
+            return self.why
+
+    node = Node("same", Func(lambda x: x), ["x"])
+    backend = Failing(flow_model([node], ["x"], ["same:0"]), {"TEST": lambda *_: [node.func]})
+    with pytest.raises(NodeError, match="weights"):
+        GraphClient("g", ["x"], ["same:0"], backend).feed({0: np.zeros(1)})

@@ -39,9 +39,12 @@ public:
         return table_->retain(table_->context, block.key);
     }
 
+    // After `Close` it does nothing: the group may be gone, and has taken back all its member held.
     void Release(const Block &block)
     {
-        (void)table_->release(table_->context, block.key);
+        if (!is_closed_.load(std::memory_order_relaxed)) {
+            (void)table_->release(table_->context, block.key);
+        }
     }
 
     // Takes the reference if it succeeds.
@@ -71,6 +74,12 @@ public:
     // Words for a code.
     std::string Explain(int code, uint64_t size) const;
 
+    // The instance is gone; messages that a library keeps in its globals may come here still.
+    void Close()
+    {
+        is_closed_.store(true);
+    }
+
     // Waits end soon from here on.
     void Stop()
     {
@@ -93,6 +102,7 @@ private:
 
     const dflow_transport *table_;
     std::atomic<bool> stopping_{false};
+    std::atomic<bool> is_closed_{false};
 };
 }  // namespace dflow
 

@@ -16,6 +16,15 @@ namespace {
 constexpr auto kInitPause = std::chrono::milliseconds(10);
 constexpr auto kIdlePause = std::chrono::milliseconds(10);
 
+// A bus is small and never freed: see Bus::Close. They are listed, so that none counts as lost.
+Bus *MakeBus(const dflow_transport *table)
+{
+    static auto *const all = new std::vector<std::unique_ptr<Bus>>();
+    const std::lock_guard<std::recursive_mutex> guard(Registry::Get().lock());
+    all->push_back(std::make_unique<Bus>(table));
+    return all->back().get();
+}
+
 std::chrono::nanoseconds Slice()
 {
     return std::chrono::nanoseconds(kSlice);
@@ -45,13 +54,13 @@ Instance::Instance(const dflow_udf_config &config, std::string *faults)
     if (!faults->empty()) {
         return;
     }
-    bus_ = std::make_unique<Bus>(config_.table);
-    outputs_ = std::make_unique<Outputs>(bus_.get(), config_.outputs, node_.notices);
-    node_.bus = bus_.get();
+    bus_ = MakeBus(config_.table);
+    outputs_ = std::make_unique<Outputs>(bus_, config_.outputs, node_.notices);
+    node_.bus = bus_;
     node_.outputs = outputs_.get();
     const bool is_aligned = node_.limits.max_cache != 0;
     for (const InvokedSpec &spec : config_.invoked) {
-        node_.invoked[spec.key] = std::make_unique<InvokedModel>(bus_.get(), spec, is_aligned);
+        node_.invoked[spec.key] = std::make_unique<InvokedModel>(bus_, spec, is_aligned);
     }
     functions_ = std::make_unique<Functions>(&node_);
     for (const FuncInfo &info : config_.funcs) {
@@ -88,7 +97,10 @@ Instance::~Instance()
         main_.join();
     }
     if (bus_ != nullptr) {
-        ForgetBus(bus_.get());
+        ForgetBus(bus_);
+        outputs_->Drop();
+        processors_.clear();
+        bus_->Close();
     }
 }
 
@@ -126,7 +138,20 @@ void Instance::Main()
 {
     (void)pthread_setname_np(pthread_self(), "udf-main");
     const CrashStack stack(LogName());
-    SetThreadBus(bus_.get());
+    SetThreadBus(bus_);
+    Live();
+    std::unique_lock<std::mutex> guard(lock_);
+    state_ = failure_.is_set ? DFLOW_UDF_FAILED : DFLOW_UDF_FINISHED;
+    changed_.notify_all();
+    changed_.wait(guard, [this] { return is_closing_; });
+    guard.unlock();
+    functions_->Release(Callees());
+    SetThreadBus(nullptr);
+}
+
+// Everything between the beginning and the end of the instance.
+void Instance::Live()
+{
     if (Prepare()) {
         SetState(DFLOW_UDF_READY);
         std::unique_lock<std::mutex> guard(lock_);
@@ -138,7 +163,7 @@ void Instance::Main()
             for (size_t i = 1; i < groups_.size(); i++) {
                 threads_.emplace_back(&Instance::SideWork, this, i);
             }
-            Work(groups_[0]);
+            GuardedWork(groups_[0]);
             while (!WaitForOthers()) {
                 (void)Park({}, true);
             }
@@ -147,13 +172,6 @@ void Instance::Main()
             }
         }
     }
-    std::unique_lock<std::mutex> guard(lock_);
-    state_ = failure_.is_set ? DFLOW_UDF_FAILED : DFLOW_UDF_FINISHED;
-    changed_.notify_all();
-    changed_.wait(guard, [this] { return is_closing_; });
-    guard.unlock();
-    functions_->Release(Callees());
-    SetThreadBus(nullptr);
 }
 
 bool Instance::Prepare()
@@ -197,12 +215,24 @@ void Instance::SideWork(size_t group)
 {
     (void)pthread_setname_np(pthread_self(), "udf-work");
     const CrashStack stack(LogName());
-    SetThreadBus(bus_.get());
-    Work(groups_[group]);
+    SetThreadBus(bus_);
+    GuardedWork(groups_[group]);
     SetThreadBus(nullptr);
     const std::lock_guard<std::mutex> guard(lock_);
     working_--;
     changed_.notify_all();
+}
+
+// What the runtime itself throws, for want of memory, ends the instance.
+void Instance::GuardedWork(const Group &group)
+{
+    const Outcome outcome = Guarded([&] {
+        Work(group);
+        return 0;
+    });
+    if (outcome.is_exception()) {
+        Fail(Failure{true, false, DFLOW_UDF_E_SYSTEM, 0, outcome.error_type, outcome.message});
+    }
 }
 
 void Instance::Work(const Group &group)

@@ -47,6 +47,8 @@ private:
     using Group = std::vector<Processor *>;
 
     void Main();
+    void Live();
+    void GuardedWork(const Group &group);
     bool Prepare();
     bool InitAll();
     void MakeGroups();
@@ -63,7 +65,7 @@ private:
 
     Config config_;
     Node node_;
-    std::unique_ptr<Bus> bus_;
+    Bus *bus_ = nullptr; // never freed: see Bus::Close
     std::unique_ptr<Outputs> outputs_;
     std::unique_ptr<Functions> functions_;
     std::vector<std::unique_ptr<Processor>> processors_;

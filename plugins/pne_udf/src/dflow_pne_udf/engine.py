@@ -10,6 +10,7 @@ from dflow_core.graph import FuncProcessPoint, ProcessPoint
 from dflow_core.model import UdfModel
 from dflow_core.spi import CompileContext, Engine, PointIO
 from dflow_core.types import DataType, TensorSpec
+from dflow_pne_udf.progress import Progress
 
 CMAKE = "plugin.udf.cmake"
 CPU_NUM = "__cpu_num"
@@ -25,8 +26,6 @@ class UdfEngine(Engine):
     """
 
     def __init__(self, engine_id: str) -> None:
-        from dflow_pne_udf.building.progress import Progress
-
         self.id = engine_id
         self._progress = Progress()
 
@@ -57,8 +56,8 @@ class UdfEngine(Engine):
         )
 
     def _built(self, point: FuncProcessPoint, context: CompileContext) -> UdfModel:
-        from dflow_pne_udf.building import Builder, open_release
-        from dflow_pne_udf.building.builder import check_registered
+        from dflow_pne_udf.building.builder import Builder, check_registered
+        from dflow_pne_udf.building.release import open_release
         from dflow_pne_udf.config import read_config
 
         config = read_config(point.compile_config_path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dflow_core.errors import CompileError, PluginError
 from dflow_core.model import PneModel, UdfModel
@@ -39,24 +39,37 @@ def load(model: PneModel, context: WorkerContext) -> Sequence[FlowFunc] | NodeWo
 def _built(model: UdfModel, context: WorkerContext) -> NodeWorker:
     """A library that travelled as a package."""
     from dflow_pne_udf import sdk_dir
-    from dflow_pne_udf.building.release import open_release, unpack_release
-    from dflow_pne_udf.building.scratch import Scratch
+    from dflow_pne_udf.building.unpacked import unpacked_folder, unpacked_library
     from dflow_pne_udf.engine import CPU_NUM, store_folder
     from dflow_pne_udf.native import CppNode, LibraryPlace
 
     def place() -> LibraryPlace:
-        release = open_release(model.package)
-        store, scratch = store_folder(context.options), None
-        if not store:
-            scratch = Scratch()
-            store = scratch.folder
-        folder = unpack_release(model.package, sdk_dir.resource_type(), store)
+        kind, store = sdk_dir.resource_type(), store_folder(context.options)
+        folder, end = unpacked_folder(model.package, kind, store), None
+        library = unpacked_library(folder) if store else None
+        if library is None:
+            library, end = _unpack(model.package, kind, store)
         cpu = model.params.get(CPU_NUM)
         threads = cpu if isinstance(cpu, int) else 0
-        end = scratch.remove if scratch is not None else None
-        return LibraryPlace(str(folder / release.target_bin), str(folder), model.functions, threads, end)
+        return LibraryPlace(library, os.path.dirname(library), model.functions, threads, end)
 
     return CppNode(model, place, context.report)
+
+
+def _unpack(package: bytes, resource_type: str, store: str) -> tuple[str, Callable[[], None] | None]:
+    """The library of a package that is not unpacked yet, and how to remove it again if nothing may be kept."""
+    from dflow_pne_udf.building.release import open_release, unpack_release
+    from dflow_pne_udf.building.scratch import Scratch
+
+    target = open_release(package).target_bin
+    if store:
+        return str(unpack_release(package, resource_type, store) / target), None
+    scratch = Scratch()
+    try:
+        return str(unpack_release(package, resource_type, scratch.folder) / target), scratch.remove
+    except BaseException:
+        scratch.remove()
+        raise
 
 
 def _shipped(model: UdfModel, func: LibraryFunc, context: WorkerContext) -> NodeWorker:

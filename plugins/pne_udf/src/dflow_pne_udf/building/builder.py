@@ -18,13 +18,13 @@ from dflow_pne_udf.building.content import file_digest, files_read, record, work
 from dflow_pne_udf.building.diagnostics import build_error
 from dflow_pne_udf.building.probe import registered_functions
 from dflow_pne_udf.building.process import run_tool
-from dflow_pne_udf.building.progress import Progress
 from dflow_pne_udf.building.release import Release, open_release, pack_release
 from dflow_pne_udf.building.scratch import Scratch
 from dflow_pne_udf.building.store import BuildStore
 from dflow_pne_udf.building.tools import Compiler, Tools, find_cmake, find_make
 from dflow_pne_udf.config import FuncConfig
 from dflow_pne_udf.config.func_config import check_sources
+from dflow_pne_udf.progress import Progress
 
 LIMIT = 600.0
 _LARGEST_LOG = 1 << 20

@@ -15,8 +15,6 @@ from dflow_core.errors import CompileError
 _CHUNK = 1 << 20
 _SYSTEM = ("/usr/", "/lib/", "/lib64/")
 """Files below these are known by size and time: packages of the system are not edited by hand."""
-_LEFT_OUT = {"build", "__pycache__"}
-"""Folders that are no sources; `build` is where upstream builds."""
 _QUOTED = re.compile(r'^\s*"(.+)"\s*$')
 
 
@@ -126,11 +124,19 @@ def _files(workspace: str) -> Iterator[str]:
             folders.clear()
             continue
         seen.add(real)
-        folders[:] = sorted(name for name in folders if name not in _LEFT_OUT and not name.startswith("."))
+        folders[:] = sorted(name for name in folders if not _is_no_source(workspace, folder, name))
         for name in sorted(names):
             path = os.path.join(folder, name)
             if os.path.isfile(path):
                 yield os.path.relpath(path, workspace)
+
+
+def _is_no_source(workspace: str, folder: str, name: str) -> bool:
+    """Whether a folder holds nothing anybody wrote: hidden ones, build folders of CMake and of upstream."""
+    if name.startswith(".") or name == "__pycache__":
+        return True
+    is_upstreams = name.startswith("_") and folder == os.path.join(workspace, "build")
+    return is_upstreams or os.path.isfile(os.path.join(folder, name, "CMakeCache.txt"))
 
 
 @functools.lru_cache(maxsize=4096)

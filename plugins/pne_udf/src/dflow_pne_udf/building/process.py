@@ -25,7 +25,7 @@ if os.getppid() != int(sys.argv[1]):
 code = subprocess.call(sys.argv[2:])
 sys.exit(code if code >= 0 else 128 - code)
 """
-_SLICE = 0.1
+_SLICE = 0.02
 
 
 def run_tool(
@@ -40,7 +40,7 @@ def run_tool(
         environment: Its environment.
         log: File its output is appended to.
         limit: Seconds it may take.
-        cancelled: Whether nobody wants the result any more; asked ten times a second.
+        cancelled: Whether nobody wants the result any more; asked often.
         keep: Descriptors it inherits.
 
     Returns:
@@ -59,11 +59,13 @@ def run_tool(
         except OSError as cause:
             raise CompileError(f"{command[0]} cannot be started: {cause.strerror or cause}") from cause
     try:
-        return _wait(process, os.path.basename(command[0]), limit, cancelled)
+        _wait(process.pid, os.path.basename(command[0]), limit, cancelled)
     finally:
+        # Before it is reaped: until then its number is no other group's.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+    return process.returncode
 
 
 def read_tool(command: Sequence[str], limit: float = 30.0, environment: Mapping[str, str] | None = None) -> str | None:
@@ -77,16 +79,15 @@ def read_tool(command: Sequence[str], limit: float = 30.0, environment: Mapping[
     return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
 
 
-def _wait(process: subprocess.Popen[bytes], name: str, limit: float, cancelled: Callable[[], bool]) -> int:
+def _wait(pid: int, name: str, limit: float, cancelled: Callable[[], bool]) -> None:
+    """Wait until a child has ended; it is not reaped."""
     deadline = time.monotonic() + limit
-    while True:
-        try:
-            return process.wait(_SLICE)
-        except subprocess.TimeoutExpired:
-            if cancelled():
-                raise CompileError(f"{name} was ended: the compilation was given up") from None
-            if time.monotonic() > deadline:
-                raise CompileError(
-                    f"{name} took more than {limit:g} s and was ended",
-                    hint="the option plugin.udf.build_timeout sets the limit in seconds",
-                ) from None
+    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        if cancelled():
+            raise CompileError(f"{name} was ended: the compilation was given up")
+        if time.monotonic() > deadline:
+            raise CompileError(
+                f"{name} took more than {limit:g} s and was ended",
+                hint="the option plugin.udf.build_timeout sets the limit in seconds",
+            )
+        time.sleep(_SLICE)

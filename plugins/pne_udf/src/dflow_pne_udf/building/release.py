@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from dflow_core.errors import CompileError, PackagingError
+from dflow_pne_udf.building.unpacked import LIBRARY, unpacked_folder, unpacked_library
 
 INFO = "release.json"
 GZIP = b"\x1f\x8b"
@@ -111,8 +112,8 @@ def unpack_release(package: bytes, resource_type: str, store: str) -> Path:
     Raises:
         PackagingError: the package is broken, or holds nothing for this resource type.
     """
-    target = Path(store) / "unpacked" / f"{hashlib.sha256(package).hexdigest()[:32]}-{resource_type}"
-    if target.is_dir():
+    target = Path(unpacked_folder(package, resource_type, store))
+    if unpacked_library(str(target)):
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=".tmp-", dir=target.parent))
@@ -124,6 +125,7 @@ def unpack_release(package: bytes, resource_type: str, store: str) -> Path:
                 f"the C++ function was built for {built or 'nothing'}, this machine is {resource_type}",
                 hint="build it here, or name a compiler for this machine in the toolchain file",
             )
+        (made / LIBRARY).symlink_to(open_release(package).target_bin)
         made.chmod(0o755)
         with contextlib.suppress(OSError):  # another process was quicker; its files are the same
             made.rename(target)

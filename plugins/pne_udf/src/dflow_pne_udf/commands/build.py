@@ -10,6 +10,7 @@ import click
 from dflow_core.cli.command import DONE, command
 from dflow_core.cli.output import Output, counted, size
 from dflow_core.cli.services import Services
+from dflow_pne_udf.building.unpacked import LIBRARY
 from dflow_pne_udf.commands.target import find, target
 
 
@@ -22,7 +23,8 @@ def build(
     """Build the C++ functions of a project, as a graph with them would; nothing is built twice."""
     found = find(target, output, cmake, limit)
     if copy_to is not None:
-        shutil.copytree(found.library.parent, copy_to, symlinks=True, dirs_exist_ok=True)
+        left_out = shutil.ignore_patterns(LIBRARY)
+        shutil.copytree(found.library.parent, copy_to, symlinks=True, dirs_exist_ok=True, ignore=left_out)
     registered = found.registered or ()
     output.line(f"{found.library.name}: {counted(len(registered), 'function')}, package {size(len(found.package))}")
     output.line(str(found.library if copy_to is None else copy_to / found.library.name))

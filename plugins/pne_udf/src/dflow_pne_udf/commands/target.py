@@ -16,9 +16,9 @@ from dflow_core.cli.output import Output
 from dflow_core.errors import DflowError
 from dflow_core.options import resolve
 from dflow_pne_udf import sdk_dir
-from dflow_pne_udf.building import Builder, Release, open_release, unpack_release
-from dflow_pne_udf.building.builder import LIMIT, check_registered
+from dflow_pne_udf.building.builder import LIMIT, Builder, check_registered
 from dflow_pne_udf.building.probe import registered_functions
+from dflow_pne_udf.building.release import Release, open_release, unpack_release
 from dflow_pne_udf.config import FuncConfig, read_config
 
 F = TypeVar("F", bound=Callable[..., object])
