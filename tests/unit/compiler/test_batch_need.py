@@ -87,5 +87,6 @@ def test_queues_shorter_than_the_batch_of_the_other_branch_are_no_fault(registry
     """A join takes what comes on any input and keeps it itself, so the depth of its queues does not matter."""
     x = FlowData("x")
     batched = unbatch()(func("a", CountBatch(32))(x))
-    graph = FlowGraph([func("join", call=pair, inputs=2)(batched, func("b")(x))], {"queue_depth": depth, "max_in_flight": "32"})
+    join = func("join", call=pair, inputs=2)(batched, func("b")(x))
+    graph = FlowGraph([join], {"queue_depth": depth, "max_in_flight": "32"})
     assert check_graph(graph, registry) == ()
