@@ -34,7 +34,8 @@ int free_block(void *address, bool on_device) {
     }
     const BlockPtr block = memory::find(address);
     if (block == nullptr || block->place == Place::registered) {
-        return misuse(ACL_ERROR_RT_PARAM_INVALID, "foreign-free", hex(address) + " was never allocated by this library");
+        return misuse(ACL_ERROR_RT_PARAM_INVALID, "foreign-free", hex(address)
+                + " was never allocated by this library");
     }
     if (block->freed) {
         return misuse(ACL_ERROR_RT_PARAM_INVALID, "double-free", hex(address) + " has been freed before", &block->ended,
@@ -121,8 +122,10 @@ aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type,
     ACL_NOT_NULL(ptr);
     ACL_NOT_NULL(devPtr);
     ACL_CONTEXT(context);
-    if (type != ACL_HOST_REGISTER_MAPPED) return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "EE1001", "only MAPPED is supported");
-    if (memory::find(ptr) != nullptr) return fail(ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "EE1001", "registered already");
+    if (type != ACL_HOST_REGISTER_MAPPED) return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "EE1001",
+            "only MAPPED is supported");
+    if (memory::find(ptr) != nullptr) return fail(ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "EE1001",
+            "registered already");
     *devPtr = memory::register_host(ptr, size)->address;
     return ACL_SUCCESS;
 }

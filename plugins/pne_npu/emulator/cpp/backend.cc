@@ -131,7 +131,8 @@ Library open_library() {
     const KeptSignalStack kept;
     void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
-        ov.fault = std::string("OpenVINO's C library cannot be opened: ") + dlerror() + "; set ACL_EMULATOR_OPENVINO to its path";
+        ov.fault = std::string("OpenVINO's C library cannot be opened: ") + dlerror()
+                + "; set ACL_EMULATOR_OPENVINO to its path";
         return ov;
     }
     take_all(handle, ov);
@@ -184,7 +185,8 @@ public:
             if (!bind(inputs[i], inputs_[i], input_types_[i], i, ov_.set_input)) return failed(why);
         }
         for (std::size_t i = 0; i < outputs.size(); ++i) {
-            if (outputs[i].known && !bind(outputs[i], outputs_[i], output_types_[i], i, ov_.set_output)) return failed(why);
+            if (outputs[i].known && !bind(outputs[i], outputs_[i], output_types_[i], i,
+                    ov_.set_output)) return failed(why);
         }
         if (ov_.infer(request_) != 0) return failed(why);
         for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -233,7 +235,8 @@ private:
         if (fits && part.bytes > 0) std::memcpy(part.data, data, part.bytes);
         ov_.tensor_free(tensor);
         if (!fits) {
-            why = "output " + std::to_string(index) + " needs " + std::to_string(part.bytes) + " bytes, its buffer has " +
+            why = "output " + std::to_string(index) + " needs " + std::to_string(part.bytes)
+                    + " bytes, its buffer has " +
                   std::to_string(part.room);
         }
         return fits;
@@ -271,10 +274,12 @@ std::unique_ptr<Session> make_session(const ModelFile &file, std::string &why) {
     ov_compiled *compiled = nullptr;
     ov_request *request = nullptr;
     auto length = static_cast<std::int64_t>(file.weights.size());
-    if (ov.tensor_from(ov.u8, ov_shape{1, &length}, const_cast<char *>(file.weights.data()), &weights) != 0) weights = nullptr;
+    if (ov.tensor_from(ov.u8, ov_shape{1, &length}, const_cast<char *>(file.weights.data()),
+            &weights) != 0) weights = nullptr;
     const std::string threads = std::to_string(settings().threads);
     const bool done = ov.read_model(ov.core, file.graph.data(), file.graph.size(), weights, &model) == 0 &&
-                      ov.compile(ov.core, model, "CPU", 8, &compiled, "INFERENCE_NUM_THREADS", threads.c_str(), "NUM_STREAMS",
+                      ov.compile(ov.core, model, "CPU", 8, &compiled, "INFERENCE_NUM_THREADS", threads.c_str(),
+                              "NUM_STREAMS",
                                  "1", "INFERENCE_PRECISION_HINT", "f32", "PERFORMANCE_HINT", "LATENCY") == 0 &&
                       ov.make_request(compiled, &request) == 0;
     if (weights != nullptr) ov.tensor_free(weights);

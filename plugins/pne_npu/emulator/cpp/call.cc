@@ -53,7 +53,8 @@ int fail(int code, const char *id, const std::string &text, const std::string &c
     tm parts{};
     localtime_r(&now.tv_sec, &parts);
     strftime(stamp, sizeof stamp, "%Y-%m-%d-%H:%M:%S", &parts);
-    std::string message = "[PID: " + std::to_string(getpid()) + "] " + stamp + " Invalid_Argument(" + id + "): " + text +
+    std::string message = "[PID: " + std::to_string(getpid()) + "] " + stamp + " Invalid_Argument(" + id + "): "
+            + text +
                           "\n";
     if (!cause.empty()) message += "        Possible Cause: " + cause + "\n";
     message += "        TraceBack (most recent call last):\n        " + std::string(Call::site().function) + " gave " +

@@ -126,7 +126,8 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBloc
     int code = 0;
     const StreamPtr found = stream_of(stream, true, code);
     if (found == nullptr) return code;
-    if (found->has_host_functions) return fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "EE1001", "the stream has host functions");
+    if (found->has_host_functions) return fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "EE1001",
+            "the stream has host functions");
     std::shared_ptr<Poller> poller;
     {
         const std::lock_guard<std::mutex> lock(pollers().mutex);
@@ -141,14 +142,16 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBloc
     const std::weak_ptr<Stream> own = found;
     task.run = [poller, fn, userData, own, blocks] {
         StreamPtr stream = own.lock();
-        return stream == nullptr ? 0 : deliver(poller, Report{fn, userData, stream, std::make_shared<bool>(false)}, blocks);
+        return stream == nullptr ? 0 : deliver(poller, Report{fn, userData, stream, std::make_shared<bool>(false)},
+                blocks);
     };
     return submit(found, std::move(task));
 }
 
 aclError aclrtProcessReport(int32_t timeout) {
     ACL_CALL(aclrtProcessReport);
-    if (timeout != -1 && timeout <= 0) return fail(ACL_ERROR_INVALID_PARAM, "EH0001", "the timeout is neither -1 nor above 0");
+    if (timeout != -1 && timeout <= 0) return fail(ACL_ERROR_INVALID_PARAM, "EH0001",
+            "the timeout is neither -1 nor above 0");
     const std::shared_ptr<Poller> poller = poller_of(static_cast<std::uint64_t>(pthread_self()));
     if (poller == nullptr) return fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "EE1001", "this thread serves no stream");
     std::unique_lock<std::mutex> lock(poller->mutex);
@@ -178,7 +181,8 @@ aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args) {
     int code = 0;
     const StreamPtr found = stream_of(stream, true, code);
     if (found == nullptr) return code;
-    if (found->has_callbacks) return fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "EE1001", "the stream has callbacks of a thread");
+    if (found->has_callbacks) return fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "EE1001",
+            "the stream has callbacks of a thread");
     found->has_host_functions = true;
     Task task;
     task.kind = "callback";

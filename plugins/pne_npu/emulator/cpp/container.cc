@@ -89,7 +89,8 @@ bool parse_line(const std::string &line, Description &all) {
         std::string outputs;
         words >> values >> inputs >> outputs;
         all.gears.push_back(Gear{parse_dims(values), parse_many(inputs), parse_many(outputs)});
-        return all.gears.back().inputs.size() == all.inputs.size() && all.gears.back().outputs.size() == all.outputs.size();
+        return all.gears.back().inputs.size() == all.inputs.size()
+                && all.gears.back().outputs.size() == all.outputs.size();
     }
     return key.empty();
 }
@@ -183,7 +184,8 @@ int open_model(std::shared_ptr<const std::string> bytes, ModelFile &file) {
     const auto length = number_at<std::uint64_t>(view, kLongLengthAt);
     const std::uint64_t told = length != 0 ? length : number_at<std::uint32_t>(view, kLengthAt);
     if (told != view.size() - kHeader) {
-        return damaged("its header says " + std::to_string(told) + " bytes, it has " + std::to_string(view.size() - kHeader));
+        return damaged("its header says " + std::to_string(told) + " bytes, it has "
+                + std::to_string(view.size() - kHeader));
     }
     if (std::strncmp(view.data() + kPlatformAt, kMaker, std::strlen(kMaker)) != 0) {
         return fail(ACL_ERROR_GE_LOAD_MODEL, "E19999",
@@ -203,7 +205,8 @@ int read_file(const char *path, std::shared_ptr<const std::string> &bytes) {
     std::ostringstream all;
     if (stream) all << stream.rdbuf();
     if (!stream || !all) {
-        return fail(ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID, "E13001", std::string("the model file ") + path + " cannot be read");
+        return fail(ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID, "E13001", std::string("the model file ") + path
+                + " cannot be read");
     }
     bytes = std::make_shared<const std::string>(all.str());
     return 0;

@@ -58,13 +58,15 @@ std::string side(const Span &span) {
 
 // What a kind asks against what the pointers are: a host pointer in place of a device pointer is the usual mistake.
 int check_direction(const Ends &ends, int kind) {
-    const std::string sides = "a copy of kind " + std::to_string(kind) + " from " + side(ends.from) + " to " + side(ends.to);
+    const std::string sides = "a copy of kind " + std::to_string(kind) + " from " + side(ends.from) + " to "
+            + side(ends.to);
     if (!accepts(ends, kind)) return misuse(ACL_ERROR_RT_PARAM_INVALID, "wrong-direction", sides);
     if (kind == ACL_MEMCPY_DEFAULT || kind == nominal(ends.way) || settings().on_device) return 0;
     if (settings().mode == Mode::lenient) return 0;
     const bool wants_device = kind != ACL_MEMCPY_HOST_TO_HOST;
     if (ends.way == Way::host && wants_device) {
-        return misuse(ACL_ERROR_RT_PARAM_INVALID, "host-pointer", sides + ": a host pointer is given as a device pointer");
+        return misuse(ACL_ERROR_RT_PARAM_INVALID, "host-pointer", sides
+                + ": a host pointer is given as a device pointer");
     }
     caution("wrong-direction", sides + "; drivers correct this silently");
     return 0;
@@ -74,7 +76,8 @@ int check_owner(const Span &span) {
     if (!span.is_device()) return 0;
     const ContextPtr context = current_context();
     if (context == nullptr || context->device == span.block->device || settings().mode == Mode::lenient) return 0;
-    return misuse(ACL_ERROR_RT_PARAM_INVALID, "wrong-device", "a block of device " + std::to_string(span.block->device) +
+    return misuse(ACL_ERROR_RT_PARAM_INVALID, "wrong-device", "a block of device "
+            + std::to_string(span.block->device) +
                   " is used in a context of device " + std::to_string(context->device), &span.block->made, "allocated");
 }
 
@@ -178,15 +181,18 @@ aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t cou
     Ends ends;
     if ((code = resolve(dst, destMax, src, count, wanted, ends)) != 0) return code;
     if (ends.way == Way::host && !settings().on_device) {
-        return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "EE1001", "asynchronous copies from host to host are not supported");
+        return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "EE1001",
+                "asynchronous copies from host to host are not supported");
     }
     if (ends.from.block == nullptr || ends.to.block == nullptr) {
-        caution("pageable-async", "an asynchronous copy with pageable host memory waits for its stream; use aclrtMallocHost");
+        caution("pageable-async",
+                "an asynchronous copy with pageable host memory waits for its stream; use aclrtMallocHost");
         code = synchronize(target, -1, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
         return code != 0 ? code : copy_now(ends, count);
     }
     if (!aligned(src) || !aligned(dst)) {
-        caution("unaligned-async", "an asynchronous copy has an end that is not at a multiple of 64, which old drivers want");
+        caution("unaligned-async",
+                "an asynchronous copy has an end that is not at a multiple of 64, which old drivers want");
     }
     Task task = copy_task(ends, count);
     if (settings().mode != Mode::lenient && ends.way != Way::host && idle(ends.to)) memory::poison(ends.to.data, count);

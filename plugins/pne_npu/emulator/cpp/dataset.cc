@@ -69,7 +69,8 @@ aclError aclmdlAddDatasetBuffer(aclmdlDataset *dataset, aclDataBuffer *dataBuffe
     const auto found = dataset_of(dataset);
     if (found == nullptr) return bad_dataset();
     if (data_buffers().find(dataBuffer) == nullptr) {
-        return misuse(ACL_ERROR_INVALID_PARAM, "use-after-destroy", "data buffer " + hex(dataBuffer) + " does not live");
+        return misuse(ACL_ERROR_INVALID_PARAM, "use-after-destroy", "data buffer " + hex(dataBuffer)
+                + " does not live");
     }
     found->buffers.push_back(dataBuffer);
     return ACL_SUCCESS;

@@ -63,7 +63,8 @@ void end_context(const ContextPtr &context, bool forced) {
 }
 
 int bad_device(int device) {
-    return fail(ACL_ERROR_RT_INVALID_DEVICEID, "EE1001", "device id " + std::to_string(device) + " is out of range: there are " +
+    return fail(ACL_ERROR_RT_INVALID_DEVICEID, "EE1001", "device id " + std::to_string(device)
+            + " is out of range: there are " +
                 std::to_string(device_count()) + " devices");
 }
 

@@ -199,7 +199,8 @@ aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, i
         while (found->completed < wanted) {
             const StreamPtr stream = own.lock();
             if (stream == nullptr || stream->dropped) return static_cast<int>(ACL_ERROR_RT_STREAM_ABORT);
-            if (timeout > 0 && std::chrono::steady_clock::now() >= end) return static_cast<int>(ACL_ERROR_RT_TASK_TIMEOUT);
+            if (timeout > 0
+                    && std::chrono::steady_clock::now() >= end) return static_cast<int>(ACL_ERROR_RT_TASK_TIMEOUT);
             found->reached.wait_for(lock, std::chrono::milliseconds(20));
         }
         ++found->waited;
@@ -278,7 +279,8 @@ aclError aclrtSynchronizeEvent(aclrtEvent event) {
 
 aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
     ACL_CALL(aclrtSynchronizeEventWithTimeout);
-    if (timeout != -1 && timeout <= 0) return fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "the timeout is neither -1 nor above 0");
+    if (timeout != -1 && timeout <= 0) return fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001",
+            "the timeout is neither -1 nor above 0");
     int code = 0;
     const EventPtr found = event_of(event, code);
     return found == nullptr ? code : wait_for(found, timeout);

@@ -41,7 +41,8 @@ std::shared_ptr<DataBuffer> buffer_at(const Dataset &dataset, std::size_t index,
 int device_part(const Model &model, const DataBuffer &buffer, std::size_t needed, const std::string &what, Run &run,
                 Part &part) {
     if (buffer.size + kSlack < needed) {
-        return wrong(what + " has " + std::to_string(buffer.size) + " bytes, the model needs " + std::to_string(needed));
+        return wrong(what + " has " + std::to_string(buffer.size) + " bytes, the model needs "
+                + std::to_string(needed));
     }
     int code = 0;
     const Span span = memory::span(buffer.data, std::max(needed, std::size_t{1}), what.c_str(), code);
@@ -135,7 +136,8 @@ int gather_outputs(const Dataset &output, bool may_allocate, Run &run) {
         part.bytes = part.known ? byte_size(all.outputs[i].type, part.dims) : 0;
         if (buffer->data == nullptr && buffer->size == 0 && may_allocate) {
             run.taken.push_back(i);
-        } else if ((code = device_part(*run.model, *buffer, part.bytes, "output " + std::to_string(i), run, part)) != 0) {
+        } else if ((code = device_part(*run.model, *buffer, part.bytes, "output " + std::to_string(i), run,
+                part)) != 0) {
             return code;
         }
         run.outputs.push_back(std::move(part));
@@ -187,7 +189,8 @@ int allocate_outputs(Run &run) {
         }
         part.data = take(part.bytes);
         part.room = part.bytes;
-        if (part.data == nullptr) return fail(ACL_ERROR_GE_MEMORY_ALLOCATION, "E19999", "no device memory for an output");
+        if (part.data == nullptr) return fail(ACL_ERROR_GE_MEMORY_ALLOCATION, "E19999",
+                "no device memory for an output");
     }
     return 0;
 }
@@ -252,7 +255,8 @@ void poison_outputs(const Run &run) {
     for (const Part &part : run.outputs) {
         const BlockPtr block = part.data == nullptr ? nullptr : run.uses.empty() ? nullptr : run.uses.front();
         if (block == nullptr || reads(run, part)) continue;
-        const bool idle = std::all_of(run.uses.begin(), run.uses.end(), [](const BlockPtr &one) { return one->pending == 0; });
+        const bool idle = std::all_of(run.uses.begin(), run.uses.end(),
+                [](const BlockPtr &one) { return one->pending == 0; });
         if (idle) memory::poison(part.data, part.bytes);
     }
 }

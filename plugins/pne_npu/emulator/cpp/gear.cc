@@ -37,7 +37,8 @@ int choose(std::uint32_t id, aclmdlDataset *dataset, std::size_t index, const Di
     const std::size_t bytes = values.size() * (wide ? sizeof(std::uint64_t) : sizeof(std::uint32_t));
     const Span span = memory::span(buffer->data, bytes, "the slot for the gear", code);
     if (code != 0) return code;
-    if (!span.is_device()) return misuse(ACL_ERROR_GE_DYNAMIC_INPUT_ADDR_INVALID, "host-pointer", "the slot for the gear is host memory");
+    if (!span.is_device()) return misuse(ACL_ERROR_GE_DYNAMIC_INPUT_ADDR_INVALID, "host-pointer",
+            "the slot for the gear is host memory");
     for (std::size_t i = 0; i < values.size(); ++i) {
         if (wide) {
             const auto value = static_cast<std::uint64_t>(values[i]);
@@ -89,7 +90,8 @@ aclError aclmdlSetDynamicBatchSize(uint32_t modelId, aclmdlDataset *dataset, siz
     return choose(modelId, dataset, index, values, find_gear(model->description, Shapes::batch, values), *model);
 }
 
-aclError aclmdlSetDynamicHWSize(uint32_t modelId, aclmdlDataset *dataset, size_t index, uint64_t height, uint64_t width) {
+aclError aclmdlSetDynamicHWSize(uint32_t modelId, aclmdlDataset *dataset, size_t index, uint64_t height,
+        uint64_t width) {
     ACL_CALL(aclmdlSetDynamicHWSize);
     if (height == 0 || width == 0) return fail(ACL_ERROR_INVALID_PARAM, "EH0001", "height or width is 0");
     int code = 0;

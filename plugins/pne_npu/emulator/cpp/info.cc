@@ -25,7 +25,8 @@ extern "C" {
 aclError aclrtSetTsDevice(aclrtTsId tsId) {
     ACL_CALL(aclrtSetTsDevice);
     return tsId >= ACL_TS_ID_AICORE && tsId < ACL_TS_ID_RESERVED ? ACL_SUCCESS
-                                                                 : fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "unknown scheduler");
+                                                                 : fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001",
+                                                                         "unknown scheduler");
 }
 
 aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus) {

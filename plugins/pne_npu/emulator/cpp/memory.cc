@@ -166,7 +166,8 @@ void release(const BlockPtr &block) {
                                     " tasks that use it have not run");
     }
     if (block->place == Place::pinned && settings().mode != Mode::lenient && !canary_holds(*block)) {
-        misuse(ACL_ERROR_RT_PARAM_INVALID, "overrun", "something wrote beyond the end of " + words(*block), &block->made,
+        misuse(ACL_ERROR_RT_PARAM_INVALID, "overrun", "something wrote beyond the end of " + words(*block),
+                &block->made,
                "allocated");
     }
     block->freed = true;

@@ -169,7 +169,8 @@ aclError aclmdlLoadFromFileWithMem(const char *modelPath, uint32_t *modelId, voi
     return load_file(modelPath, Given{workPtr, workSize, weightPtr, weightSize}, modelId);
 }
 
-aclError aclmdlLoadFromMemWithMem(const void *model, size_t modelSize, uint32_t *modelId, void *workPtr, size_t workSize,
+aclError aclmdlLoadFromMemWithMem(const void *model, size_t modelSize, uint32_t *modelId, void *workPtr,
+        size_t workSize,
                                   void *weightPtr, size_t weightSize) {
     ACL_CALL(aclmdlLoadFromMemWithMem);
     ACL_NOT_NULL(model);

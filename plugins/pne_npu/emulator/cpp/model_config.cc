@@ -31,11 +31,13 @@ Table<Config> &exec_configs() {
 
 int bad_handle() { return misuse(ACL_ERROR_INVALID_PARAM, "foreign-handle", "the config handle does not live"); }
 
-bool is_number32(int attribute) { return attribute == ACL_MDL_PRIORITY_INT32 || attribute == ACL_MDL_WITHOUT_GRAPH_INT32; }
+bool is_number32(int attribute) { return attribute == ACL_MDL_PRIORITY_INT32
+        || attribute == ACL_MDL_WITHOUT_GRAPH_INT32; }
 
 int set_value(Config &config, int attribute, const void *value, std::size_t size, std::size_t wanted) {
     if (size != wanted) {
-        return fail(ACL_ERROR_INVALID_PARAM, "EH0001", "the value of attribute " + std::to_string(attribute) + " takes " +
+        return fail(ACL_ERROR_INVALID_PARAM, "EH0001", "the value of attribute " + std::to_string(attribute)
+                + " takes " +
                     std::to_string(wanted) + " bytes, got " + std::to_string(size));
     }
     std::uint64_t number = 0;
@@ -70,7 +72,8 @@ aclError aclmdlDestroyConfigHandle(aclmdlConfigHandle *handle) {
     return configs().remove(handle) == nullptr ? bad_handle() : ACL_SUCCESS;
 }
 
-aclError aclmdlSetConfigOpt(aclmdlConfigHandle *handle, aclmdlConfigAttr attr, const void *attrValue, size_t valueSize) {
+aclError aclmdlSetConfigOpt(aclmdlConfigHandle *handle, aclmdlConfigAttr attr, const void *attrValue,
+        size_t valueSize) {
     ACL_CALL(aclmdlSetConfigOpt);
     ACL_NOT_NULL(handle);
     ACL_NOT_NULL(attrValue);
@@ -134,7 +137,8 @@ aclError aclmdlSetExecConfigOpt(aclmdlExecConfigHandle *handle, aclmdlExecConfig
     return set_value(*config, attr, attrValue, valueSize, 4);
 }
 
-aclError aclmdlGetAippType(uint32_t modelId, size_t index, aclmdlInputAippType *type, size_t *dynamicAttachedDataIndex) {
+aclError aclmdlGetAippType(uint32_t modelId, size_t index, aclmdlInputAippType *type,
+        size_t *dynamicAttachedDataIndex) {
     ACL_CALL(aclmdlGetAippType);
     static_cast<void>(modelId);
     static_cast<void>(index);

@@ -60,7 +60,8 @@ std::string shown_name(const ModelDesc &desc, const std::string &name, const cha
 
 int fill(const ModelDesc &desc, const std::string &name, const char *side, std::size_t index, const Dims &values,
          aclmdlIODims *dims) {
-    if (values.size() > ACL_MAX_DIM_CNT) return fail(ACL_ERROR_STORAGE_OVER_LIMIT, "EH0001", "more than 128 dimensions");
+    if (values.size() > ACL_MAX_DIM_CNT) return fail(ACL_ERROR_STORAGE_OVER_LIMIT, "EH0001",
+            "more than 128 dimensions");
     std::memset(dims, 0, sizeof *dims);
     const std::string shown = shown_name(desc, name, side, index);
     std::memcpy(dims->name, shown.c_str(), shown.size());
@@ -75,7 +76,8 @@ int input_dims(const aclmdlDesc *modelDesc, std::size_t index, aclmdlIODims *dim
     if (desc == nullptr) return bad_desc();
     const Description &all = desc->all;
     if (is_gear_input(all, index)) {
-        return fill(*desc, kGearInput, "input", index, {static_cast<std::int64_t>(all.gear_size() / sizeof(std::uint64_t))}, dims);
+        return fill(*desc, kGearInput, "input", index,
+                {static_cast<std::int64_t>(all.gear_size() / sizeof(std::uint64_t))}, dims);
     }
     if (index >= all.inputs.size()) return bad_index();
     return fill(*desc, all.inputs[index].name, "input", index, all.inputs[index].dims, dims);
@@ -213,7 +215,8 @@ aclError aclmdlGetCurOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmd
     if (desc == nullptr) return bad_desc();
     const Description &all = desc->all;
     if (all.shapes == Shapes::range) {
-        return fail(ACL_ERROR_API_NOT_SUPPORT, "EH0001", "shapes of this model's outputs are in the dataset's tensor descs");
+        return fail(ACL_ERROR_API_NOT_SUPPORT, "EH0001",
+                "shapes of this model's outputs are in the dataset's tensor descs");
     }
     if (index >= all.outputs.size()) return bad_index();
     int gear = all.has_gears() ? static_cast<int>(all.largest_gear()) : -1;
@@ -307,8 +310,10 @@ aclError aclmdlGetDynamicBatch(const aclmdlDesc *modelDesc, aclmdlBatch *batch) 
     if (desc == nullptr) return bad_desc();
     batch->batchCount = 0;
     if (desc->all.shapes != Shapes::batch) return ACL_SUCCESS;
-    if (desc->all.gears.size() > ACL_MAX_BATCH_NUM) return fail(ACL_ERROR_STORAGE_OVER_LIMIT, "EH0001", "more than 128 gears");
-    for (const Gear &gear : desc->all.gears) batch->batch[batch->batchCount++] = static_cast<std::uint64_t>(gear.values[0]);
+    if (desc->all.gears.size() > ACL_MAX_BATCH_NUM) return fail(ACL_ERROR_STORAGE_OVER_LIMIT, "EH0001",
+            "more than 128 gears");
+    for (const Gear &gear
+            : desc->all.gears) batch->batch[batch->batchCount++] = static_cast<std::uint64_t>(gear.values[0]);
     return ACL_SUCCESS;
 }
 
@@ -320,7 +325,8 @@ aclError aclmdlGetDynamicHW(const aclmdlDesc *modelDesc, size_t index, aclmdlHW 
     if (desc == nullptr) return bad_desc();
     hw->hwCount = 0;
     if (desc->all.shapes != Shapes::image) return ACL_SUCCESS;
-    if (desc->all.gears.size() > ACL_MAX_HW_NUM) return fail(ACL_ERROR_STORAGE_OVER_LIMIT, "EH0001", "more than 128 gears");
+    if (desc->all.gears.size() > ACL_MAX_HW_NUM) return fail(ACL_ERROR_STORAGE_OVER_LIMIT, "EH0001",
+            "more than 128 gears");
     for (const Gear &gear : desc->all.gears) {
         hw->hw[hw->hwCount][0] = static_cast<std::uint64_t>(gear.values[0]);
         hw->hw[hw->hwCount++][1] = static_cast<std::uint64_t>(gear.values[1]);

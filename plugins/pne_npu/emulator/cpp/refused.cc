@@ -11,7 +11,8 @@ constexpr int kRuntimeNotSupported = 207000;
 constexpr unsigned kNoNumber = 0xFFFFFFFF;
 
 int refuse(const char *name, int code) {
-    return emu::fail(code, code == kRuntimeNotSupported ? "EE1001" : "EH0001", std::string("the emulator has no ") + name);
+    return emu::fail(code, code == kRuntimeNotSupported ? "EE1001" : "EH0001", std::string("the emulator has no ")
+            + name);
 }
 
 }  // namespace

@@ -49,7 +49,8 @@ const Settings &settings() {
 
 std::string file_name(const std::string &pattern) {
     const std::size_t at = pattern.find("%p");
-    return at == std::string::npos ? pattern : pattern.substr(0, at) + std::to_string(getpid()) + pattern.substr(at + 2);
+    return at == std::string::npos ? pattern : pattern.substr(0, at) + std::to_string(getpid()) + pattern.substr(at
+            + 2);
 }
 
 }  // namespace emu

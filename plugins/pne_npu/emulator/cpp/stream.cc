@@ -39,7 +39,8 @@ int run_task(Stream &stream, Task &task) {
                                    ", which was freed before it ran", task.made);
         }
     }
-    const timeline::Slice slice(stream.device, stream.id, task.label.empty() ? task.kind : task.label.c_str(), task.bytes);
+    const timeline::Slice slice(stream.device, stream.id, task.label.empty() ? task.kind : task.label.c_str(),
+            task.bytes);
     return task.run();
 }
 
@@ -107,7 +108,8 @@ int destroy(void *handle, bool forced) {
     int code = 0;
     const StreamPtr stream = stream_of(handle, true, code);
     if (stream == nullptr) return code;
-    if (in_callback != nullptr) return misuse(ACL_ERROR_RT_INTERNAL_ERROR, "sync-in-callback", "a stream is destroyed from inside a callback");
+    if (in_callback != nullptr) return misuse(ACL_ERROR_RT_INTERNAL_ERROR, "sync-in-callback",
+            "a stream is destroyed from inside a callback");
     const ContextPtr context = stream->context.lock();
     if (context != nullptr && context->stream == stream) {
         return misuse(ACL_ERROR_RT_PARAM_INVALID, "default-stream", "the default stream goes with its context");
@@ -229,7 +231,8 @@ int synchronize(const StreamPtr &stream, int timeout, int expiry_code) {
         } else if (timeout < 0) {
             stream->done.wait(lock, [&] { return reached() || may_help(); });
         } else if (!stream->done.wait_until(lock, end, [&] { return reached() || may_help(); })) {
-            return fail(expiry_code, "EE1002", "what was submitted did not end within " + std::to_string(timeout) + " ms");
+            return fail(expiry_code, "EE1002", "what was submitted did not end within " + std::to_string(timeout)
+                    + " ms");
         }
     }
     if (stream->aborted) {
@@ -239,7 +242,8 @@ int synchronize(const StreamPtr &stream, int timeout, int expiry_code) {
     const int code = stream->error;
     stream->error = 0;
     lock.unlock();
-    return code == 0 ? 0 : fail(code, "EE9999", std::string("an earlier task of the stream failed: ") + code_name(code));
+    return code == 0 ? 0 : fail(code, "EE9999", std::string("an earlier task of the stream failed: ")
+            + code_name(code));
 }
 
 const Stream *callback_stream() { return in_callback; }
@@ -257,8 +261,6 @@ using namespace emu;
 
 namespace {
 
-constexpr unsigned kMostStreams = 1024;
-
 int create(aclrtStream *made, unsigned priority, unsigned flags) {
     ACL_CONTEXT(context);
     if (priority > 7) return fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "a stream's priority is from 0 to 7");
@@ -272,7 +274,8 @@ int create(aclrtStream *made, unsigned priority, unsigned flags) {
 bool good_timeout(int timeout) { return timeout == -1 || timeout > 0; }
 
 int bad_timeout(int timeout) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "timeout " + std::to_string(timeout) + " is neither -1 nor above 0");
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "timeout " + std::to_string(timeout)
+            + " is neither -1 nor above 0");
 }
 
 }  // namespace
@@ -345,72 +348,6 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status) {
     push_on(found);
     const std::lock_guard<std::mutex> lock(found->mutex);
     *status = found->completed == found->submitted ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
-    return ACL_SUCCESS;
-}
-
-aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId) {
-    ACL_CALL(aclrtStreamGetId);
-    ACL_NOT_NULL(streamId);
-    int code = 0;
-    const StreamPtr found = stream_of(stream, false, code);
-    if (found != nullptr) *streamId = static_cast<int32_t>(found->id);
-    return code;
-}
-
-aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority) {
-    ACL_CALL(aclrtStreamGetPriority);
-    ACL_NOT_NULL(priority);
-    int code = 0;
-    const StreamPtr found = stream_of(stream, false, code);
-    if (found != nullptr) *priority = found->priority;
-    return code;
-}
-
-aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t *flags) {
-    ACL_CALL(aclrtStreamGetFlags);
-    ACL_NOT_NULL(flags);
-    int code = 0;
-    const StreamPtr found = stream_of(stream, false, code);
-    if (found != nullptr) *flags = found->flags;
-    return code;
-}
-
-aclError aclrtStreamAbort(aclrtStream stream) {
-    ACL_CALL(aclrtStreamAbort);
-    int code = 0;
-    const StreamPtr found = stream_of(stream, false, code);
-    if (found == nullptr) return code;
-    const std::lock_guard<std::mutex> lock(found->mutex);
-    for (Task &task : found->tasks) {
-        for (const BlockPtr &block : task.uses) --block->pending;
-    }
-    found->completed += found->tasks.size();
-    found->tasks.clear();
-    found->aborted = found->busy || found->completed < found->submitted;
-    found->done.notify_all();
-    return ACL_SUCCESS;
-}
-
-aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode) {
-    ACL_CALL(aclrtSetStreamFailureMode);
-    ACL_NOT_NULL(stream);
-    int code = 0;
-    const StreamPtr found = stream_of(stream, false, code);
-    if (found == nullptr) return code;
-    const std::lock_guard<std::mutex> lock(found->mutex);
-    if (mode > ACL_STOP_ON_FAILURE || found->failure_mode_set) {
-        return fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "the failure mode is 0 or 1 and can be set once");
-    }
-    found->failure_mode_set = true;
-    found->stops_on_failure = mode == ACL_STOP_ON_FAILURE;
-    return ACL_SUCCESS;
-}
-
-aclError aclrtGetStreamAvailableNum(uint32_t *streamCount) {
-    ACL_CALL(aclrtGetStreamAvailableNum);
-    ACL_NOT_NULL(streamCount);
-    ACL_CONTEXT(context);
-    *streamCount = kMostStreams - stream_count(context->device);
     return ACL_SUCCESS;
 }
 

@@ -19,6 +19,8 @@
 
 namespace emu {
 
+constexpr unsigned kMostStreams = 1024;  // of a device
+
 struct Poller;
 
 struct Task {

@@ -43,7 +43,8 @@ State &state() {
 
 template <class T>
 void tell_living(const Table<T> &table, const char *what) {
-    for (const auto &[handle, value] : table.all()) note("leak", std::string("a ") + what + " was not destroyed", &value->made);
+    for (const auto &[handle, value] : table.all()) note("leak", std::string("a ") + what + " was not destroyed",
+            &value->made);
 }
 
 // Whatever a program should have given back before the end.
@@ -112,7 +113,8 @@ aclError aclInit(const char *configPath) {
         if (const int code = read_config(configPath, text); code != 0) return code;
     }
     const std::lock_guard<std::mutex> lock(state().mutex);
-    if (device_count() == 0) return fail(ACL_ERROR_INTERNAL_ERROR, "EH9999", "the SoC is unknown, because there is no device");
+    if (device_count() == 0) return fail(ACL_ERROR_INTERNAL_ERROR, "EH9999",
+            "the SoC is unknown, because there is no device");
     if (state().count > 0) {
         if (text != state().config && !text.empty()) {
             return fail(ACL_ERROR_INVALID_PARAM, "EH0001", "aclInit was called before with another configuration");
@@ -163,10 +165,12 @@ aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *
 aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *version) {
     ACL_CALL(aclsysGetCANNVersion);
     ACL_NOT_NULL(version);
-    if (name < ACL_PKG_NAME_CANN || name > ACL_PKG_NAME_DRIVER) return fail(ACL_ERROR_INVALID_PARAM, "EH0001", "unknown package");
+    if (name < ACL_PKG_NAME_CANN || name > ACL_PKG_NAME_DRIVER) return fail(ACL_ERROR_INVALID_PARAM, "EH0001",
+            "unknown package");
     std::memset(version, 0, sizeof *version);
     std::snprintf(version->version, sizeof version->version, "0.0.0.emulator");
-    for (char *part : {version->majorVersion, version->minorVersion, version->releaseVersion, version->patchVersion}) part[0] = '0';
+    for (char *part : {version->majorVersion, version->minorVersion, version->releaseVersion,
+            version->patchVersion}) part[0] = '0';
     return ACL_SUCCESS;
 }
 
@@ -195,7 +199,8 @@ void aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_
     std::vsnprintf(text, sizeof text, fmt == nullptr ? "" : fmt, arguments);
     va_end(arguments);
     if (logLevel < ACL_ERROR) return;
-    std::fprintf(stderr, "[ERROR] %s:%u %s: %s\n", file == nullptr ? "" : file, line, func == nullptr ? "" : func, text);
+    std::fprintf(stderr, "[ERROR] %s:%u %s: %s\n", file == nullptr ? "" : file, line, func == nullptr ? "" : func,
+            text);
 }
 
 }  // extern "C"

@@ -50,7 +50,8 @@ std::shared_ptr<TensorDesc> desc_of(const void *handle) {
     if (found == nullptr) {
         const bool was = tensor_descs().was(handle);
         misuse(ACL_ERROR_INVALID_PARAM, was ? "use-after-destroy" : "foreign-handle", "tensor desc " + hex(handle) +
-               (was ? " has been destroyed (a dataset makes new ones in every dynamic execution)" : " was never created"));
+               (was ? " has been destroyed (a dataset makes new ones in every dynamic execution)"
+                       : " was never created"));
     }
     return found;
 }
@@ -62,7 +63,8 @@ std::shared_ptr<DataBuffer> buffer_of(const void *handle, const char *doing) {
     std::shared_ptr<DataBuffer> found = data_buffers().find(handle);
     if (found == nullptr) {
         const bool was = data_buffers().was(handle);
-        misuse(ACL_ERROR_INVALID_PARAM, was ? "use-after-destroy" : "foreign-handle", std::string(doing) + ": data buffer " +
+        misuse(ACL_ERROR_INVALID_PARAM, was ? "use-after-destroy" : "foreign-handle", std::string(doing)
+                + ": data buffer " +
                hex(handle) + (was ? " has been destroyed" : " was never created"));
     }
     return found;
@@ -111,7 +113,8 @@ aclFloat16 aclFloatToFloat16(float value) {
 
 aclDataBuffer *aclCreateDataBuffer(void *data, size_t size) {
     ACL_NAMED(aclCreateDataBuffer);
-    return static_cast<aclDataBuffer *>(data_buffers().add(std::make_shared<DataBuffer>(DataBuffer{data, size, trail()})));
+    return static_cast<aclDataBuffer *>(data_buffers().add(std::make_shared<DataBuffer>(DataBuffer{data, size,
+            trail()})));
 }
 
 aclError aclDestroyDataBuffer(const aclDataBuffer *dataBuffer) {
@@ -224,14 +227,16 @@ aclError aclGetTensorDescDimRange(const aclTensorDesc *desc, size_t index, size_
     const auto found = desc_of(desc);
     if (found == nullptr) return bad_desc();
     if (index >= found->ranges.size() || dimRangeNum < ACL_TENSOR_SHAPE_RANGE_NUM) {
-        return fail(ACL_ERROR_INVALID_PARAM, "EH0001", "there is no range for that dimension, or no room for two numbers");
+        return fail(ACL_ERROR_INVALID_PARAM, "EH0001",
+                "there is no range for that dimension, or no room for two numbers");
     }
     dimRange[0] = found->ranges[index].first;
     dimRange[1] = found->ranges[index].second;
     return ACL_SUCCESS;
 }
 
-aclError aclSetTensorShapeRange(aclTensorDesc *desc, size_t dimsCount, int64_t dimsRange[][ACL_TENSOR_SHAPE_RANGE_NUM]) {
+aclError aclSetTensorShapeRange(aclTensorDesc *desc, size_t dimsCount,
+        int64_t dimsRange[][ACL_TENSOR_SHAPE_RANGE_NUM]) {
     ACL_CALL(aclSetTensorShapeRange);
     const auto found = desc_of(desc);
     if (found == nullptr) return bad_desc();
@@ -241,7 +246,8 @@ aclError aclSetTensorShapeRange(aclTensorDesc *desc, size_t dimsCount, int64_t d
     return ACL_SUCCESS;
 }
 
-aclError aclSetTensorValueRange(aclTensorDesc *desc, size_t valueCount, int64_t valueRange[][ACL_TENSOR_VALUE_RANGE_NUM]) {
+aclError aclSetTensorValueRange(aclTensorDesc *desc, size_t valueCount,
+        int64_t valueRange[][ACL_TENSOR_VALUE_RANGE_NUM]) {
     ACL_CALL(aclSetTensorValueRange);
     static_cast<void>(valueCount);
     ACL_NOT_NULL(valueRange);

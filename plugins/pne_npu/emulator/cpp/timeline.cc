@@ -75,7 +75,8 @@ void write_stats() {
     std::fprintf(file,
                  "{\"host_to_device\": %llu, \"device_to_host\": %llu, \"device_to_device\": %llu, \"executes\": %llu, "
                  "\"loads\": %llu, \"peak_memory\": %zu, \"misuses\": %lu}\n",
-                 static_cast<unsigned long long>(all.host_to_device), static_cast<unsigned long long>(all.device_to_host),
+                 static_cast<unsigned long long>(all.host_to_device),
+                         static_cast<unsigned long long>(all.device_to_host),
                  static_cast<unsigned long long>(all.device_to_device), static_cast<unsigned long long>(all.executes),
                  static_cast<unsigned long long>(all.loads), most, misuse_count());
     std::fclose(file);

@@ -22,7 +22,8 @@
         const int code_ = (call);                                                 \
         if (code_ != (wanted)) {                                                  \
             const char *text_ = aclGetRecentErrMsg();                             \
-            printf("%s:%d: %s gave %d, not %d\n%s\n", __FILE__, __LINE__, #call, code_, (int)(wanted), text_ ? text_ : ""); \
+            printf("%s:%d: %s gave %d, not %d\n%s\n", __FILE__, __LINE__, #call, code_, (int)(wanted),      \
+                   text_ ? text_ : "");                                           \
             exit(1);                                                              \
         }                                                                         \
     } while (0)

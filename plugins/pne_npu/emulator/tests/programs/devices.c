@@ -59,9 +59,12 @@ static void texts(void) {
 static void numbers(void) {
     EXPECT(aclDataTypeSize(ACL_FLOAT) == 4 && aclDataTypeSize(ACL_BF16) == 2 && aclDataTypeSize(ACL_COMPLEX128) == 16);
     EXPECT(aclDataTypeSize(ACL_STRING) == 0 && aclDataTypeSize(ACL_FLOAT6_E3M2) == 8 && aclDataTypeSize(ACL_INT4) == 1);
-    EXPECT(aclFloatToFloat16(1.0F) == 0x3C00 && aclFloat16ToFloat(0x3C00) == 1.0F && aclFloat16ToFloat(0xC000) == -2.0F);
-    EXPECT(aclFloatToFloat16(1e9F) == 0x7BFF && aclFloatToFloat16(-1e9F) == 0xFBFF && aclFloat16ToFloat(0x7C00) == 65536.0F);
-    EXPECT(aclFloat16ToFloat(0x0001) > 5.9e-8F && aclFloat16ToFloat(0x0001) < 6.0e-8F && aclFloatToFloat16(5.97e-8F) == 1);
+    EXPECT(aclFloatToFloat16(1.0F) == 0x3C00 && aclFloat16ToFloat(0x3C00) == 1.0F
+            && aclFloat16ToFloat(0xC000) == -2.0F);
+    EXPECT(aclFloatToFloat16(1e9F) == 0x7BFF && aclFloatToFloat16(-1e9F) == 0xFBFF
+            && aclFloat16ToFloat(0x7C00) == 65536.0F);
+    EXPECT(aclFloat16ToFloat(0x0001) > 5.9e-8F && aclFloat16ToFloat(0x0001) < 6.0e-8F
+            && aclFloatToFloat16(5.97e-8F) == 1);
     int32_t major = 0, minor = 0, patch = 0;
     OK(aclrtGetVersion(&major, &minor, &patch));
     EXPECT(major == 1 && strcmp(aclrtGetSocName(), "Ascend310P3") == 0);

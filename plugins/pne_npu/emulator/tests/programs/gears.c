@@ -1,4 +1,5 @@
-/* A model with gears 1, 2 and 4 of its batch: y = relu(a + b), float32 [n, 4] (argument 1), and one with open sizes (2). */
+/* A model with gears 1, 2 and 4 of its batch: y = relu(a + b), float32 [n, 4] (argument 1),
+        and one with open sizes (2). */
 #include "check.h"
 
 #define WIDTH 4

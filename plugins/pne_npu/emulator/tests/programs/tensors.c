@@ -4,9 +4,11 @@
 static void buffers(void) {
     int memory[4];
     aclDataBuffer *buffer = aclCreateDataBuffer(memory, sizeof memory);
-    EXPECT(aclGetDataBufferAddr(buffer) == memory && aclGetDataBufferSize(buffer) == 16 && aclGetDataBufferSizeV2(buffer) == 16);
+    EXPECT(aclGetDataBufferAddr(buffer) == memory && aclGetDataBufferSize(buffer) == 16
+            && aclGetDataBufferSizeV2(buffer) == 16);
     OK(aclUpdateDataBuffer(buffer, NULL, 0));
-    EXPECT(aclGetDataBufferAddr(buffer) == NULL && aclGetDataBufferSizeV2(NULL) == 0 && aclGetDataBufferAddr(NULL) == NULL);
+    EXPECT(aclGetDataBufferAddr(buffer) == NULL && aclGetDataBufferSizeV2(NULL) == 0
+            && aclGetDataBufferAddr(NULL) == NULL);
     CODE(100000, aclUpdateDataBuffer(NULL, NULL, 0));
     CODE(100000, aclDestroyDataBuffer(NULL));
     OK(aclDestroyDataBuffer(buffer));
@@ -16,7 +18,8 @@ static void descs(void) {
     const int64_t dims[] = {2, 3, 4}, open[] = {2, -1}, rank[] = {-2};
     aclTensorDesc *desc = aclCreateTensorDesc(ACL_FLOAT16, 3, dims, ACL_FORMAT_ND);
     EXPECT(aclGetTensorDescType(desc) == ACL_FLOAT16 && aclGetTensorDescFormat(desc) == ACL_FORMAT_ND);
-    EXPECT(aclGetTensorDescSize(desc) == 48 && aclGetTensorDescElementCount(desc) == 24 && aclGetTensorDescNumDims(desc) == 3);
+    EXPECT(aclGetTensorDescSize(desc) == 48 && aclGetTensorDescElementCount(desc) == 24
+            && aclGetTensorDescNumDims(desc) == 3);
     int64_t size = 0, range[2];
     OK(aclGetTensorDescDimV2(desc, 2, &size));
     EXPECT(size == 4 && aclGetTensorDescDim(desc, 1) == 3 && aclGetTensorDescDim(desc, 3) == -1);
