@@ -251,13 +251,10 @@ bool reads(const Run &run, const Part &output) {
 
 // Nobody may take what lies in the outputs' memory for results before the run.
 void poison_outputs(const Run &run) {
-    if (settings().mode == Mode::lenient) return;
+    const bool idle = std::all_of(run.uses.begin(), run.uses.end(), [](const BlockPtr &one) { return one->pending == 0; });
+    if (settings().mode == Mode::lenient || !idle) return;
     for (const Part &part : run.outputs) {
-        const BlockPtr block = part.data == nullptr ? nullptr : run.uses.empty() ? nullptr : run.uses.front();
-        if (block == nullptr || reads(run, part)) continue;
-        const bool idle = std::all_of(run.uses.begin(), run.uses.end(),
-                [](const BlockPtr &one) { return one->pending == 0; });
-        if (idle) memory::poison(part.data, part.bytes);
+        if (part.data != nullptr && !reads(run, part)) memory::poison(part.data, part.bytes);
     }
 }
 
