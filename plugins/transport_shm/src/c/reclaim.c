@@ -62,7 +62,8 @@ static int64_t next_lost(struct dshm *h, uint32_t m, struct dshm_lost *lost, int
         if (!count) continue;
         own_lock(h);
         if (from) { /* ours first, so that a message is rather reported twice than never if we die here */
-            if (!get32(&my->from)) put32(&my->from, from);
+            /* As displaced: if we die too it is reported again, but not counted as failed again. */
+            if (!get32(&my->from)) put32(&my->from, from | DISPLACED);
             ref_change(h, h->member, b, 1);
             stop_here(h, DSHM_STOP_RECLAIM_HELD);
         }
