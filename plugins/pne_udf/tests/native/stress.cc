@@ -154,6 +154,7 @@ private:
         CHECK(dflow_udf_open(&config, &udf) == DFLOW_UDF_OK);
         WaitFor(DFLOW_UDF_READY);
         CHECK(dflow_udf_start(udf) == DFLOW_UDF_OK);
+        WaitFor(DFLOW_UDF_RUNNING);
     }
 
     void Drain(uint32_t queue)

@@ -172,6 +172,8 @@ int dflow_udf_open(const struct dflow_udf_config *config, struct dflow_udf **out
 int dflow_udf_wait(struct dflow_udf *udf, int state, int64_t wait_ns);
 
 int dflow_udf_get_state(struct dflow_udf *udf);
+
+/* Begin; the state is DFLOW_UDF_RUNNING soon after. */
 int dflow_udf_start(struct dflow_udf *udf);
 
 /* End soon: after the current calls, without waiting for more input. Any thread. */
