@@ -26,8 +26,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dflow_core.message import MsgInfo
-from dflow_core.spi.transport import GroupConfig, MemoryGroup
+from dflow_core.errors import QueueFullError
+from dflow_core.message import Block, MsgInfo
+from dflow_core.spi.transport import GroupConfig, MemoryGroup, Queue
 from dflow_core.testing.transport_contract.kit import Child, trans_id
 from dflow_transport_shm import ShmTransport
 
@@ -80,6 +81,17 @@ def parent_lives(parent: int) -> bool:
     return os.getppid() == parent
 
 
+def put(queue: Queue, block: Block, parent: int) -> None:
+    """Wait for room as long as there is somebody to work for."""
+    while True:
+        try:
+            queue.put(block, 1)
+            return
+        except QueueFullError:
+            if not parent_lives(parent):
+                os._exit(0)
+
+
 def source(notes: Notes, seed: int, parent: int) -> Callable[[MemoryGroup], None]:
     """Make messages. The number is taken before anything is done with it, so none is used twice."""
 
@@ -88,11 +100,11 @@ def source(notes: Notes, seed: int, parent: int) -> Callable[[MemoryGroup], None
         while (number := notes.next) <= notes.goal and parent_lives(parent):
             notes.next = number + 1
             size = rng.choice(SIZES)
-            block = member.alloc(HEAD + size, None)
+            block = member.alloc(HEAD + size, LIMIT)
             data = block.array(writable=True)
             data[:HEAD] = np.frombuffer(MsgInfo(trans_id=number).pack(size), np.uint8)
             NUMBER.pack_into(data, HEAD + size - NUMBER.size, number)
-            queue.put(block)
+            put(queue, block, parent)
 
     return work
 
@@ -105,7 +117,7 @@ def stage(k: int, parent: int) -> Callable[[MemoryGroup], None]:
         while parent_lives(parent):
             block = here.get(1)
             if block is not None:
-                there.put(block)
+                put(there, block, parent)
 
     return work
 

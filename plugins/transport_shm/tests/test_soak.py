@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from dflow_core.testing.transport_contract.kit import wait_until
+
 SOAK = Path(__file__).resolve().parents[3] / "bench" / "soak" / "run.py"
 
 
@@ -25,6 +27,16 @@ def test_messages_of_killed_processes_are_accounted_for() -> None:
     counts = {word: int(number.replace(",", "")) for number, word in re.findall(r"([\d,]+) (kills|sent|seen)", text)}
     assert counts["kills"] >= 20
     assert counts["sent"] >= counts["seen"] > 19_000
+
+
+def test_workers_end_with_who_started_them() -> None:
+    process = subprocess.Popen([sys.executable, SOAK, "--pause", "100"])
+    workers = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    wait_until(lambda: len(workers.read_text(encoding="ascii").split()) == 4, 40)
+    pids = workers.read_text(encoding="ascii").split()
+    process.kill()
+    process.wait(10)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), 15)
 
 
 @pytest.mark.slow
