@@ -25,7 +25,8 @@ def page(made: str) -> str:
     """
     parts = [
         "# C++ interface\n", made,
-        "`#include \"flow_func/<header>\"`, namespace `FlowFunc`. The names, numbers and orders are those of CANN's flow_func;\n"
+        "`#include \"flow_func/<header>\"`, namespace `FlowFunc`. The names, numbers and orders are those of CANN's "
+        "flow_func;\n"
         "how to write a function is in [a how-to](../how-to/write-a-cpp-udf.md).\n",
     ]
     for name in ORDER:
@@ -86,7 +87,8 @@ def _public(code: Sequence[str]) -> Iterator[str]:
         depth += opens - closes
         if (is_private and not line.startswith("}")) or in_body or (depth == 1 and line.strip() == "}"):
             continue
-        yield _HIDDEN.sub("", line).rstrip(" \\") if not line.startswith("#define") else line.partition(" \\")[0].rstrip()
+        shown = line.partition(" \\")[0] if line.startswith("#define") else _HIDDEN.sub("", line).rstrip(" \\")
+        yield shown.rstrip()
 
 
 def _text(comment: Sequence[str]) -> str:

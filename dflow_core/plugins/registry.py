@@ -105,7 +105,7 @@ class PluginRegistry:
         return self._ask(self._engines, engine_id)
 
     def engine_for(self, point: ProcessPoint, wanted: str = "") -> EngineEntry:
-        """The engine for a process point: the one wanted, else the highest priority that accepts it.
+        """The engine for a process point: the one wanted, else the highest priority from 0 that accepts it.
 
         Args:
             point: What is to be compiled.
@@ -124,7 +124,8 @@ class PluginRegistry:
                 )
             return entry
         # Highest first, so that a broken `accepts` counts only where its engine could have been chosen.
-        for priority in sorted({entry.priority for entry in self._engines.entries()}, reverse=True):
+        unasked = {entry.priority for entry in self._engines.entries() if entry.priority >= 0}
+        for priority in sorted(unasked, reverse=True):
             equals = [entry for entry in self._engines.entries() if entry.priority == priority]
             takers = list(dict.fromkeys(entry.id for entry in equals if self._accepts(entry, point)))
             if len(takers) > 1:

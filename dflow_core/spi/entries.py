@@ -22,7 +22,8 @@ class EngineEntry:
         engine: Gives the Engine, in the compiling process.
         worker: Gives the function that loads one of its models, in an executor.
         version: Changes whenever compiled models change; part of every cache key.
-        priority: The highest that accepts a point gets it, unless the user names an engine.
+        priority: The highest that accepts a point gets it, unless the user names an engine; one below 0 gets only what
+            names it.
         shares_process: Whether instances of different models on one device share an executor process.
         devices: Says in a few words each which devices of this machine it can use, for `dflow doctor`; may raise what
             stands in the way. None for an engine without devices of its own.

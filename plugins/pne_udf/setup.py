@@ -34,6 +34,15 @@ class BuildLibrary(build_ext):
     def get_ext_filename(self, ext_name: str) -> str:
         return str(Path(*ext_name.split("."))) + ".so"
 
+    def build_extension(self, ext: Extension) -> None:
+        # One unit that includes all files: the headers are read once, which takes less than half the time.
+        unit = Path(self.build_temp, "flow_func.cc")
+        unit.parent.mkdir(parents=True, exist_ok=True)
+        unit.write_text("".join(f'#include "{Path(source).resolve().as_posix()}"\n' for source in ext.sources))
+        ext.depends = [*ext.depends, *ext.sources]
+        ext.sources = [str(unit)]
+        super().build_extension(ext)
+
     def copy_extensions_to_source(self) -> None:
         (SDK / "devlib/linux" / platform.machine()).mkdir(parents=True, exist_ok=True)
         super().copy_extensions_to_source()

@@ -32,7 +32,7 @@ BORDERS = {
     "google.protobuf": r"(^|\.)(\w+_)?serde$|^dflow_core\.proto",
     "dflow_core.proto": r"(^|\.)(\w+_)?serde$|^dflow_core\.proto",
     "pluggy": r"^dflow_core\.(spi|plugins)\b",
-    "subprocess": r"^dflow_core\.deploy\.processes$|^dflow_pne_udf\.building\.process$|^dflow_pne_npu\.compiling\.process$",
+    "subprocess": r"^dflow_(core\.deploy\.processes|pne_udf\.building\.process|pne_npu\.compiling\.process)$",
     "multiprocessing": r"^$",
     "cffi": r"bindings(\.|$)",
     "grpc": r"^dflow_transport_grpc\b",

@@ -312,6 +312,13 @@ def test_engine_the_user_names_is_taken_whatever_its_priority() -> None:
     assert found.engine_for(OddPoint(name="p"), "LOW").id == "LOW"
 
 
+def test_engine_of_negative_priority_is_for_those_who_name_it() -> None:
+    found = registry(plugin("a", [engine("SHY", -1)]))
+    assert found.engine_for(OddPoint(name="p"), "SHY").id == "SHY"
+    with pytest.raises(PluginError, match="no engine takes process points of kind 'odd'"):
+        found.engine_for(OddPoint(name="p"))
+
+
 def test_wanted_engine_that_refuses_the_point_is_an_error() -> None:
     found = registry(plugin("a", [engine("PICKY", 0, lambda _p: False), engine("ANY")]))
     with pytest.raises(PluginError, match="'PICKY' does not take process points of kind 'odd'") as caught:

@@ -10,14 +10,14 @@ from dflow_core.spi import Engine, EngineEntry, WorkerLoader, hookimpl
 DFLOW_SPI_VERSION = 1
 
 _FRAMEWORKS = (Framework.ONNX, Framework.TENSORFLOW, Framework.MINDSPORE)
-_BEHIND_CPU = -10
-"""Models run on a CPU unless a node asks for the NPU: a graph that ran must not change its place with a plugin."""
+_BY_NAME = -10
+"""Models run on an NPU where a node asks for it: a graph that ran must not change its place with a plugin."""
 
 
 @hookimpl
 def dflow_register_engines() -> Sequence[EngineEntry]:
     """The NPU engine; its modules are imported when it is used."""
-    return [EngineEntry(id="NPU", accepts=accepts, engine=_engine, worker=_worker, version="1", priority=_BEHIND_CPU,
+    return [EngineEntry(id="NPU", accepts=accepts, engine=_engine, worker=_worker, version="1", priority=_BY_NAME,
                         shares_process=True, devices=devices)]
 
 

@@ -31,9 +31,9 @@ std::string Number(uint64_t value)
     return std::to_string(value);
 }
 
-class Reader {
+class ConfigReader {
 public:
-    Reader(const dflow_udf_config &from, Config *config, Node *node) : from_(from), config_(config), node_(node) {}
+    ConfigReader(const dflow_udf_config &from, Config *config, Node *node) : from_(from), config_(config), node_(node) {}
 
     std::string Read()
     {
@@ -226,6 +226,6 @@ private:
 
 std::string ReadConfig(const dflow_udf_config &from, Config *config, Node *node)
 {
-    return Reader(from, config, node).Read();
+    return ConfigReader(from, config, node).Read();
 }
 }  // namespace dflow
