@@ -81,7 +81,10 @@ class Options:
         0, _GRAPH, "most memory for messages; 0 lets the transport choose", unit="bytes",
         aliases=("ge.flowGraphMemMaxSize",),
     )
-    spin_us: int = _option(0, _GRAPH, "how long a reader looks again before it sleeps", unit="microseconds")
+    spin_us: int = _option(
+        5, _GRAPH, "how long a reader looks again before it sleeps, unless processes outnumber CPUs by more than two",
+        unit="microseconds",
+    )
     feed_timeout: float = _option(60.0, _GRAPH, "longest wait of a feed for room", unit="seconds")
     fetch_timeout: float = _option(600.0, _GRAPH, "longest wait of a fetch for a result", unit="seconds")
     start_timeout: float = _option(120.0, _GRAPH, "longest wait for the executors to come up", unit="seconds")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -149,6 +150,8 @@ class DFlowSession:
 
     def __init__(self, options: Mapping[str, str] | None = None, registry: PluginRegistry | None = None) -> None:
         self._given: dict[str, Value] = normalize(options, "session")
+        if "log_level" in self._given or "DFLOW_LOG_LEVEL" in os.environ:
+            logging.getLogger("dflow").setLevel(resolve(self._given).log_level.upper())
         self._registry = registry
         self._deployers: dict[str, Deployer] = {}
         self._running: list[RunningGraph] = []

@@ -267,8 +267,10 @@ class LocalDeployment(Deployment):
 
 def _group_config(plan: DeployPlan, settings: DeploySettings) -> GroupConfig:
     defaults = GroupConfig()
+    # A thread that spins takes the CPU from the process it waits for, once there are clearly more of them than CPUs.
+    crowded = len(plan.processes) > plan.cpus + 2
     return GroupConfig(
-        memory_limit=settings.memory_limit, spin_us=settings.spin_us,
+        memory_limit=settings.memory_limit, spin_us=0 if crowded else settings.spin_us,
         max_members=max(defaults.max_members, len(plan.processes) + _MORE_MEMBERS),
         max_queues=max(defaults.max_queues, len(plan.queues)),
     )

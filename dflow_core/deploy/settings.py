@@ -25,7 +25,7 @@ class DeploySettings:
 
     transport: str = ""
     memory_limit: int = 0
-    spin_us: int = 0
+    spin_us: int = 5
     start_timeout: float = 120.0
     stop_timeout: float = 10.0
     output: str = "stderr"

@@ -74,7 +74,7 @@ def test_the_process_environment_is_the_default(monkeypatch):
     monkeypatch.setenv("DFLOW_SPIN_US", "9")
     assert resolve().spin_us == 9
     monkeypatch.setenv("DFLOW_SPIN_US", "")
-    assert resolve().spin_us == 0
+    assert resolve().spin_us == 5
     monkeypatch.undo()
 
 

@@ -177,7 +177,7 @@ def test_an_object_of_another_process_refuses():
 
 def test_settings_come_from_options():
     given = {"start_timeout": "5", "stop_timeout": "0.5", "memory_limit": "1M", "output": "none", "other": "x"}
-    assert DeploySettings.from_options(given) == DeploySettings("", 1 << 20, 0, 5.0, 0.5, "none")
+    assert DeploySettings.from_options(given) == DeploySettings("", 1 << 20, 5, 5.0, 0.5, "none")
     assert DeploySettings.from_options({}) == DeploySettings()
     with pytest.raises(OptionError):
         DeploySettings.from_options({"start_timeout": "soon"})
