@@ -125,7 +125,8 @@ def test_queues_between_caller_and_graph_drop_as_others_do(policy: str) -> None:
         assert results == sorted(set(results))  # type: ignore[type-var]
         assert graph.counters.delivered >= len(results) and graph.counters.fed == 60
         check_edges(graph)
-        assert any(edge.dropped for edge in graph.stats().edges)
+        if policy != "max_age":  # whether one grows too old is the machine's business
+            assert any(edge.dropped for edge in graph.stats().edges)
 
 
 @pytest.mark.parametrize(("policy", "kept"), [("drop_oldest", [8, 9]), ("drop_newest", [0, 1]), ("keep_latest", [9])])
