@@ -223,7 +223,7 @@ def kill_application(delay: float, whole_group: bool) -> None:
 def test_killed_application_takes_everything_along_at_any_moment() -> None:
     """BC-001, BC-002: during start-up and in full run, alone and all at once."""
     generator = random.Random(SEED)
-    for n in range(16):
+    for n in range(12):
         kill_application(generator.uniform(0, 1.0), whole_group=n % 4 == 3)
 
 

@@ -14,7 +14,7 @@ from dflow_ocr.pages import write_pages  # noqa: E402
 from dflow_ocr.serial import SerialOcr  # noqa: E402
 
 SEED = 33
-PAGES = 6
+PAGES = 4
 
 
 @pytest.fixture(scope="session", autouse=True)

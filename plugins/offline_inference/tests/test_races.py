@@ -149,7 +149,7 @@ def test_closing_from_many_threads(start, make_puppet, rows) -> None:
 
 
 def test_destruction_while_requests_run(make_puppet, make_point, puppet_session, rows, until) -> None:
-    for round_ in range(16):
+    for round_ in range(6):
         puppet = make_puppet(depth=1 + round_ % 2)
         offline = OfflineInference({"m": make_point(puppet)}, session=puppet_session)
         offline.init()
