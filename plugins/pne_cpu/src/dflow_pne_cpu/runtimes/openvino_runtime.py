@@ -53,6 +53,8 @@ _BUILTIN_DTYPES = frozenset(range(24))
 _MARK = np.frombuffer(b"\x93\xd7\x5a\x0e\xb1\x6f\xc4\x28", np.uint8)
 _MARK_BYTES = _MARK.tobytes()
 _TELEMETRY = "openvino_telemetry"
+_IMPORTING = threading.Lock()
+"""The import changes `sys.modules` for a moment, and runtimes may be made in several threads."""
 
 
 def import_quietly() -> Any:
@@ -61,14 +63,15 @@ def import_quietly() -> Any:
     Importing openvino starts a thread that sends a record of use over the network. Nobody who runs a pipeline
     has asked for that; without the package `openvino_telemetry` it falls back to a stub, so it is made to miss it.
     """
-    missing = sys.modules.get(_TELEMETRY)
-    if missing is None:
-        sys.modules[_TELEMETRY] = None  # type: ignore[assignment]
-    try:
-        import openvino
-    finally:
-        if missing is None:
-            del sys.modules[_TELEMETRY]
+    with _IMPORTING:
+        absent = _TELEMETRY not in sys.modules
+        if absent:
+            sys.modules[_TELEMETRY] = None  # type: ignore[assignment]
+        try:
+            import openvino
+        finally:
+            if absent:
+                del sys.modules[_TELEMETRY]
     return openvino
 
 
