@@ -6,6 +6,7 @@ Imports errors, types and options; nothing else of the core.
 from dflow_core.graph.attributes import NODE_ATTRIBUTES, OVERFLOWS, Attribute, AttrValue, QueueSettings
 from dflow_core.graph.batching import Batch, CountBatch, TimeBatch
 from dflow_core.graph.check_types import Describe, PointDescription
+from dflow_core.graph.compile_config import read_compile_config
 from dflow_core.graph.flow_data import FlowData
 from dflow_core.graph.flow_graph import FlowGraph, Outputs
 from dflow_core.graph.foreign_points import OpaqueProcessPoint, PointCodec
@@ -65,6 +66,7 @@ __all__ = [
     "name_scope",
     "point_from_bytes",
     "point_to_bytes",
+    "read_compile_config",
     "save_graph",
     "serialize_graph",
 ]

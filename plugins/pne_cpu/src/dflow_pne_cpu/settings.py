@@ -6,13 +6,11 @@ of the file are ignored, as everywhere in such files, but told.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from dflow_core.errors import OptionError
-from dflow_core.graph import GraphProcessPoint
+from dflow_core.graph import GraphProcessPoint, read_compile_config
 from dflow_core.types import DataType
 from dflow_pne_cpu.names import near, split_list
 
@@ -162,18 +160,7 @@ def _load_params(point: GraphProcessPoint, notes: list[str]) -> dict[str, tuple[
 
 
 def _read_config(path: str, notes: list[str]) -> dict[str, object]:
-    if not path:
-        return {}
-    try:
-        config = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as cause:
-        raise OptionError(f"compile config {path} cannot be read: {cause.strerror}") from cause
-    except ValueError as cause:
-        raise OptionError(f"compile config {path} is no JSON: {cause}") from cause
-    if not isinstance(config, dict):
-        raise OptionError(f"compile config {path} must be a JSON object")
-    if "build_option" in config:  # upstream's documents spell it this way once
-        config.setdefault("build_options", config.pop("build_option"))
+    config = read_compile_config(path)
     for key in config:
         if key not in _CONFIG_KEYS:
             notes.append(f"compile config {path}: unknown key {key!r} is ignored ({near(key, _CONFIG_KEYS)})")

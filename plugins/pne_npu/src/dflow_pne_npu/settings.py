@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from pathlib import Path
 
 from dflow_core.errors import OptionError
-from dflow_core.graph import GraphProcessPoint
+from dflow_core.graph import GraphProcessPoint, read_compile_config
 
 OPTION_PREFIX = "plugin.npu."
 _ATC = (
@@ -64,7 +62,7 @@ def read_settings(point: GraphProcessPoint, options: Mapping[str, str]) -> Asked
         OptionError: for a key nobody knows, or a value it cannot have.
     """
     notes: list[str] = []
-    config = _read_config(point.compile_config_path)
+    config = read_compile_config(point.compile_config_path)
     layers = [_options(options), _build(config, point.compile_config_path, notes),
               _load(point.load_params or {}, notes), _point(point.settings)]
     found: dict[str, str] = {}
@@ -119,22 +117,6 @@ def _load(params: Mapping[str, str], notes: list[str]) -> dict[str, str]:
         else:
             raise OptionError(f"unknown load parameter {key!r}", hint=_near(key, list(_LOAD)))
     return found
-
-
-def _read_config(path: str) -> dict[str, object]:
-    if not path:
-        return {}
-    try:
-        config = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as cause:
-        raise OptionError(f"compile config {path} cannot be read: {cause.strerror}") from cause
-    except ValueError as cause:
-        raise OptionError(f"compile config {path} is no JSON: {cause}") from cause
-    if not isinstance(config, dict):
-        raise OptionError(f"compile config {path} must be a JSON object")
-    if "build_option" in config:  # upstream's documents spell it this way once
-        config.setdefault("build_options", config.pop("build_option"))
-    return config
 
 
 def _build(config: Mapping[str, object], path: str, notes: list[str]) -> dict[str, str]:
