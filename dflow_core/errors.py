@@ -11,6 +11,7 @@
       CompileError                 an engine could not build a model
         ModelFormatError           a file is not the model it should be; says where
       DeployError                  the processes could not be started
+        PlacementError             a deploy file or resource file has faults; all of them, in `.faults`
         StartupError               a node's executor did not come up; holds the child's text
       RunError                     a transaction ended without a result
         NodeError                  user code or a model raised; holds the remote traceback
@@ -161,6 +162,19 @@ class ModelFormatError(CompileError):
 
 class DeployError(DflowError):
     """The processes of a graph could not be started or kept running."""
+
+
+class PlacementError(DeployError):
+    """Nodes cannot be placed on devices as a deploy file or resource file says; `faults` holds all that is wrong.
+
+    Of each fault, `node` is the file, and `port` the line and the key.
+    """
+
+    def __init__(self, faults: Sequence[Fault], *, hint: str | None = None) -> None:
+        self.faults = tuple(faults)
+        lines = "\n".join(f"  {i}. {fault}" for i, fault in enumerate(self.faults, 1))
+        count = len(self.faults)
+        super().__init__(f"{count} fault{'s' * (count != 1)} in where nodes are to run:\n{lines}", hint=hint)
 
 
 class StartupError(DeployError):

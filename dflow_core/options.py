@@ -114,6 +114,21 @@ class Options:
     )
     engine: str = _option("", _NODE, "id of the engine that compiles and runs; empty takes the best there is")
     deployer: str = _option("local", _GRAPH, "scheme of the deployer")
+    deploy_info: str = _option(
+        "", _GRAPH, "deploy file: which node runs on which logical devices; empty lets the nodes say",
+        aliases=("ge.experiment.data_flow_deploy_info_path",),
+    )
+    resource_file: str = _option(
+        "", _SESSION, "resource file: servers and devices; RESOURCE_CONFIG_PATH goes before it, empty is this machine",
+        aliases=("ge.resourceConfigPath",),
+    )
+    logical_devices: int = _option(
+        0, _SESSION, "logical devices that this machine's CPUs are; 0 is one for each CPU that may be used"
+    )
+    model_devices: str = _option(
+        "", _GRAPH, "logical devices of models on engines with devices, such as NPUs, that no deploy file places",
+        aliases=("ge.exec.logicalDeviceId",),
+    )
     extra: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
@@ -141,10 +156,7 @@ _ALIASES = {alias: info.key for info in OPTIONS.values() for alias in info.alias
 _OF_CANN = {
     "ge.graphRunMode": "dflow runs inference only",
     "ge.exec.deviceId": "devices are chosen by the deploy plan",
-    "ge.exec.logicalDeviceId": "devices are chosen by the deploy plan",
     "ge.exec.logicalDeviceClusterDeployMode": "devices are chosen by the deploy plan",
-    "ge.experiment.data_flow_deploy_info_path": "placement files are not read yet",
-    "ge.resourceConfigPath": "this machine is the resource",
     "ge.externalWeight": "weights always stay in the compiled file",
     "ge.externalWeightDir": "weights always stay in the compiled file",
     "ge.socVersion": "there is no NPU engine yet",

@@ -16,7 +16,7 @@ from types import TracebackType
 
 from dflow_core import builtin
 from dflow_core.compiler import BuildReport, CompileCache, FlowModelBuilder, Need, check_graph, need_of
-from dflow_core.deploy import machine_resources, plan_deployment
+from dflow_core.deploy import machine_resources, place_nodes, plan_deployment
 from dflow_core.errors import ClosedError, Fault
 from dflow_core.executor import (
     Backend,
@@ -205,11 +205,18 @@ class DFlowSession:
         return FlowModelBuilder(self.registry, self._given, store).build_and_report(graph)
 
     def plan(self, model: FlowModel) -> DeployPlan:
-        """Decide which process, device, thread count and queue everything gets on this machine."""
+        """Decide which process, device, thread count and queue everything gets on this machine.
+
+        Raises:
+            PlacementError: with every fault of the deploy file and the resource file.
+        """
         options = self._options_of(model)
         shares = {name: entry.shares_process for name, entry in self.registry.engines.items()}
         transport = self.registry.local_transport(options.transport).scheme
-        return plan_deployment(model, machine_resources(), shares, options, transport)
+        resources = machine_resources()
+        placed = place_nodes(model, options, resources, self.registry.engines, os.environ)
+        found = plan_deployment(model, resources, shares, options, transport, placed.placements)
+        return dataclasses.replace(found, notes=(*placed.notes, *found.notes))
 
     def deploy(self, model: FlowModel, plan: DeployPlan) -> Deployment:
         """Start the processes of a plan; returns when all are ready.

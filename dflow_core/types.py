@@ -211,6 +211,10 @@ class NodeOptions:
         on_error: `continue` ends the transaction of a failing call; `stop` ends the graph.
         restarts: How often an executor that died may be started again within a minute.
         process: Name of a process to share with other instances of the same engine; "" lets the plan decide.
+        dispatch: How messages are shared out over several instances: `free` (who is free takes the next one),
+            `transaction` (one after the other by transaction id, or by transaction and route label), `least_loaded`
+            (who has the fewest waiting) or `sticky` (by route label: all that has one label meets in one instance). ""
+            is `transaction` for nodes that a deploy file places, else `free`; what joins cannot be `free`.
     """
 
     instances: int = 1
@@ -220,3 +224,4 @@ class NodeOptions:
     on_error: str = "continue"
     restarts: int = 3
     process: str = ""
+    dispatch: str = ""

@@ -48,6 +48,8 @@ class IrNode:
         engine: Id of its engine; before `assign_engines` the one the user wants, or "".
         functions: Functions of a node that the compiler made; else the point's count.
         body: The graph inside, if it is one; its inputs and outputs are the node's ports.
+        labels: What a deploy file may call it; see PneModel.
+        balance: See PneModel.
         compiled: What it was compiled to before (it comes from a model file), so that it is not compiled again.
     """
 
@@ -62,6 +64,8 @@ class IrNode:
     engine: str = ""
     functions: tuple[FuncSpec, ...] = ()
     body: IrGraph | None = None
+    labels: tuple[str, ...] = ()
+    balance: str = ""
     compiled: PneModel | None = None
 
 

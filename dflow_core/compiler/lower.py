@@ -12,6 +12,7 @@ from dflow_core.graph import Source as GraphSource
 from dflow_core.options import PLUGIN_PREFIX, find, resolve
 
 MAX_DEPTH = 4
+BALANCES = ("scatter", "gather")
 
 
 def lower(graph: FlowGraph, depth: int = 1, settings: Mapping[str, object] | None = None) -> IrGraph:
@@ -65,6 +66,8 @@ def _node(node: FlowNode, feeds: Mapping[GraphSource, str], depth: int, settings
         settings=settings,
         engine=node.engine,
         body=body,
+        labels=(node.alias or node.name,),
+        balance=next((name for name in BALANCES if node.attrs.get(f"_balance_{name}")), ""),
     )
 
 

@@ -83,7 +83,8 @@ class NodeCompiler:
         models, reports = [], []
         for node in nodes:
             if node.compiled is not None:
-                models.append(replace(node.compiled, name=node.name, options=node.options))
+                own = {"labels": node.labels, "balance": node.balance or node.compiled.balance}
+                models.append(replace(node.compiled, name=node.name, options=node.options, **own))  # type: ignore[arg-type]
                 reports.append(NodeReport(node.name, node.engine, "loaded", 0.0))
                 continue
             model, report = results[keys[node.name]]
@@ -139,7 +140,7 @@ class NodeCompiler:
             made = _blaming(node, "compile", lambda: job.engine.compile(node.point, job.context))
             finished(node, made)
             # What is kept says nothing of the node it was compiled for: others may use it.
-            model = replace(made, name="", engine=node.engine, options=NodeOptions())
+            model = replace(made, name="", engine=node.engine, options=NodeOptions(), labels=(), balance="")
             if cache is not None:
                 label = {"graph": graph, "node": node.name, "engine": node.engine, "dflow": self._version}
                 cache.store(job.key, model, label, job.notes)
@@ -163,7 +164,7 @@ def finished(node: IrNode, model: PneModel) -> PneModel:
     functions = node.functions or node.point.functions or model.functions or (whole,)
     return replace(
         model, name=node.name, engine=node.engine, inputs=inputs, outputs=outputs, functions=functions,
-        options=node.options,
+        options=node.options, labels=node.labels, balance=node.balance,
     )
 
 

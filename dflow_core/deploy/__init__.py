@@ -15,9 +15,11 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dflow_core.deploy.deploy_template import write_deploy_template
     from dflow_core.deploy.door import Address, addresses, ask_all
     from dflow_core.deploy.local import LocalDeployer, LocalDeployment
     from dflow_core.deploy.memory import MemoryEstimate, estimate_memory
+    from dflow_core.deploy.placing import place_nodes
     from dflow_core.deploy.planner import plan_deployment
     from dflow_core.deploy.resources import Resources, machine_resources
 
@@ -31,7 +33,9 @@ __all__ = [
     "ask_all",
     "estimate_memory",
     "machine_resources",
+    "place_nodes",
     "plan_deployment",
+    "write_deploy_template",
 ]
 
 _HOMES = {
@@ -42,7 +46,9 @@ _HOMES = {
     "LocalDeployment": "local",
     "MemoryEstimate": "memory",
     "estimate_memory": "memory",
+    "place_nodes": "placing",
     "plan_deployment": "planner",
+    "write_deploy_template": "deploy_template",
     "Resources": "resources",
     "machine_resources": "resources",
 }

@@ -50,6 +50,7 @@ NODE_ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType({
     "_balance_gather": Attribute(bool, "whether the node collects what was dealt out"),
 })
 
+DISPATCHES = ("free", "transaction", "least_loaded", "sticky")
 OVERFLOWS = ("block", "drop_oldest", "drop_newest", "keep_latest", "max_age")
 _NODE_OPTIONS = tuple(field.name for field in fields(NodeOptions))
 
@@ -123,6 +124,10 @@ def _checked(name: str, value: object) -> int | float | str:
         return _whole(name, value, 1 if name == "instances" else 0)
     if not isinstance(value, str):
         raise OptionError(f"{name}: expected a text, got {value!r}")
+    if name == "dispatch" and value not in ("", *DISPATCHES):
+        raise OptionError(
+            f"dispatch: expected {', '.join(DISPATCHES)}, got {value!r}", hint=nearest(value, DISPATCHES)
+        )
     if name == "on_error" and value not in ("continue", "stop"):
         raise OptionError(f"on_error: expected 'continue' or 'stop', got {value!r}")
     return value

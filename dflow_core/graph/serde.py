@@ -175,7 +175,7 @@ def _write_node(node: FlowNode, inputs: Mapping[FlowData, int], nodes: Mapping[F
         input_maps=map(_write_map, node.input_maps), output_maps=map(_write_map, node.output_maps),
         options=pb.NodeOptions(
             instances=options.instances, threads=options.threads, env=options.env, call_timeout=options.call_timeout,
-            on_error=options.on_error, restarts=options.restarts, process=options.process,
+            on_error=options.on_error, restarts=options.restarts, process=options.process, dispatch=options.dispatch,
         ),
         depth=node.depth,
     )
@@ -315,7 +315,8 @@ def _node(proto: pb.Node, how: Reading) -> FlowNode:
     options = proto.options
     node.set_options(
         instances=options.instances, threads=options.threads, env=options.env, call_timeout=options.call_timeout,
-        on_error=options.on_error, restarts=options.restarts, process=options.process, depth=proto.depth,
+        on_error=options.on_error, restarts=options.restarts, process=options.process, dispatch=options.dispatch,
+        depth=proto.depth,
     )
     for index in sorted(proto.queues):
         queue = _queue(proto.queues[index])

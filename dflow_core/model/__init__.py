@@ -25,6 +25,7 @@ from dflow_core.model.om_file import (
     write_om,
 )
 from dflow_core.model.packing import pack_submodel, unpack_submodel
+from dflow_core.model.placement import InstancePlace, NodePlacement, ThreadShare
 
 __all__ = [
     "GRAPH_OPTIONS",
@@ -33,9 +34,11 @@ __all__ = [
     "Endpoint",
     "FlowModel",
     "GraphModel",
+    "InstancePlace",
     "InstancePlan",
     "ModelEndpoints",
     "ModelRelation",
+    "NodePlacement",
     "OmInfo",
     "OmSubmodel",
     "Partition",
@@ -45,6 +48,7 @@ __all__ = [
     "QueuePlan",
     "Route",
     "SerializedModel",
+    "ThreadShare",
     "UdfModel",
     "inspect_om",
     "om_chunks",

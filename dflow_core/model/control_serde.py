@@ -162,7 +162,7 @@ def _process_proto(plan: ProcessPlan) -> pb.Process:
         pb.Instance(
             model=i.model, index=i.index, count=i.count, process=i.process, device=i.device, threads=i.threads,
             inputs=i.inputs, notices=dict(i.notices),
-            outputs=[pb.Output(routes=[pb.Route(queues=route.queues) for route in output]) for output in i.outputs],
+            outputs=[pb.Output(routes=map(_route_proto, output)) for output in i.outputs],
         )
         for i in plan.instances
     ]
@@ -173,12 +173,20 @@ def _process(proto: pb.Process) -> ProcessPlan:
     instances = tuple(
         InstancePlan(
             i.model, i.index, i.count, i.process, i.device, i.threads, tuple(i.inputs),
-            tuple(tuple(Route(tuple(route.queues)) for route in output.routes) for output in i.outputs),
+            tuple(tuple(map(_route, output.routes)) for output in i.outputs),
             dict(i.notices),
         )
         for i in proto.instances
     )
     return ProcessPlan(proto.name, proto.engine, proto.env, instances)
+
+
+def _route_proto(route: Route) -> pb.Route:
+    return pb.Route(queues=route.queues, by=route.by, spares=route.spares)
+
+
+def _route(proto: pb.Route) -> Route:
+    return Route(tuple(proto.queues), proto.by, proto.spares)
 
 
 def _failure_proto(failure: Failure) -> pb.Failure:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dflow_core.model.placement import NodePlacement, ThreadShare
+
 
 @dataclass(frozen=True, slots=True)
 class QueuePlan:
@@ -28,19 +30,39 @@ class QueuePlan:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a producer sends a message for one consumer input: the only queue, or one of several by transaction.
+    """Where a producer sends a message for one consumer input: the only queue, or one of several.
 
-    Several queues are used where every part of a transaction must meet in the same instance of a joining node:
-    index = (trans_id - 1 + max(route_label, 1) - 1) mod number of queues (runtime-semantics.md section 12.2).
+    `by` says which one:
+
+    - `label`: by transaction and route label, so that all that belongs together meets in one instance:
+      index = (trans_id - 1 + max(route_label, 1) - 1) mod number of queues (runtime-semantics.md section 12.2).
+    - `transaction`: by transaction alone, for functions that gather all parts of one.
+    - `sticky`: by route label alone; what has none goes by transaction.
+    - `load`: the queue with the fewest messages; the one that was used longest ago of several.
+
+    Args:
+        queues: Names of the queues, one for each instance of the consumer.
+        by: Rule.
+        spares: How many of the last queues are used only where all others are closed; for `load`.
     """
 
     queues: tuple[str, ...]
+    by: str = "label"
+    spares: int = 0
 
     def pick(self, trans_id: int, route_label: int = 0) -> str:
-        """Name of the queue for a message."""
-        if len(self.queues) == 1:
-            return self.queues[0]
-        return self.queues[(trans_id - 1 + max(route_label, 1) - 1) % len(self.queues)]
+        """Name of the queue for a message; for `load` the one it would be if nobody had anything to do."""
+        count = len(self.queues) - self.spares
+        return self.queues[index_of(self.by, trans_id, route_label, count)] if count > 1 else self.queues[0]
+
+
+def index_of(by: str, trans_id: int, route_label: int, count: int) -> int:
+    """Which of `count` instances a message goes to; see `Route`."""
+    if by == "label" and route_label:
+        return (trans_id + route_label - 2) % count
+    if by == "sticky" and route_label:
+        return (route_label - 1) % count
+    return (trans_id - 1) % count
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +138,8 @@ class DeployPlan:
         fetches: For each root output, the queue to fetch from.
         cpus: CPUs that cgroup and affinity allow.
         notes: Decisions worth telling, one sentence each, with the reason.
+        placements: For each model, where its instances run and why.
+        budget: Threads of each model, and why.
     """
 
     graph: str
@@ -126,6 +150,8 @@ class DeployPlan:
     fetches: tuple[str, ...]
     cpus: int
     notes: tuple[str, ...] = ()
+    placements: tuple[NodePlacement, ...] = ()
+    budget: tuple[ThreadShare, ...] = ()
 
     @property
     def instances(self) -> tuple[InstancePlan, ...]:

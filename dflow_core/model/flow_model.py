@@ -28,6 +28,9 @@ class PneModel:
         inputs, outputs: What is known of its tensors, one entry per node port.
         functions: Its functions; together they own every port.
         options: How the node wants to be run.
+        labels: What a deploy file may call the node, the nearest first: its alias or name, within the graphs around it,
+            and the nodes those graphs are in; a batching node is called like the node it serves.
+        balance: `scatter` or `gather` for a node that deals out over instances or collects (`set_attr`), else "".
     """
 
     name: str
@@ -36,6 +39,8 @@ class PneModel:
     outputs: tuple[TensorSpec, ...] = ()
     functions: tuple[FuncSpec, ...] = ()
     options: NodeOptions = NodeOptions()
+    labels: tuple[str, ...] = ()
+    balance: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

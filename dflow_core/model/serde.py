@@ -101,6 +101,8 @@ def _frame(model: PneModel) -> Frame:
         outputs=map(_serialize_spec, model.outputs),
         functions=map(_serialize_func, model.functions),
         options=_serialize_options(model.options),
+        labels=model.labels,
+        balance=model.balance,
     )
     sections: tuple[bytes, ...]
     if isinstance(model, GraphModel):
@@ -170,12 +172,14 @@ def _submodel(frame: Frame) -> PneModel:
     name, engine = proto.model_name, proto.engine
     inputs, outputs = tuple(map(_spec, proto.inputs)), tuple(map(_spec, proto.outputs))
     functions, options = tuple(map(_func, proto.functions)), _options(proto.options)
+    labels, balance = tuple(proto.labels), proto.balance
     if part == "graph_part":
         graph = proto.graph_part
         source, blob, *files = frame.sections
         names = map(_file_name, graph.side_files)
         return GraphModel(
             name=name, engine=engine, inputs=inputs, outputs=outputs, functions=functions, options=options,
+            labels=labels, balance=balance,
             framework=graph.framework, source=source, side_files=dict(zip(names, files)), blob=blob,
             blob_tag=graph.blob_tag, settings=dict(graph.settings),
         )
@@ -183,11 +187,13 @@ def _submodel(frame: Frame) -> PneModel:
         udf = proto.udf_part
         return UdfModel(
             name=name, engine=engine, inputs=inputs, outputs=outputs, functions=functions, options=options,
+            labels=labels, balance=balance,
             package=frame.sections[0], builtin=udf.builtin,
             params={key: _value(udf.params[key]) for key in sorted(udf.params)},
         )
     return SerializedModel(
         name=name, engine=engine, inputs=inputs, outputs=outputs, functions=functions, options=options,
+        labels=labels, balance=balance,
         data=frame.sections[0], settings=dict(proto.serialized_part.settings),
     )
 
@@ -224,13 +230,14 @@ def _func(proto: pb.FuncSpec) -> FuncSpec:
 def _serialize_options(options: NodeOptions) -> pb.NodeOptions:
     return pb.NodeOptions(
         instances=options.instances, threads=options.threads, env=options.env, call_timeout=options.call_timeout,
-        on_error=options.on_error, restarts=options.restarts, process=options.process,
+        on_error=options.on_error, restarts=options.restarts, process=options.process, dispatch=options.dispatch,
     )
 
 
 def _options(proto: pb.NodeOptions) -> NodeOptions:
     return NodeOptions(
-        proto.instances, proto.threads, proto.env, proto.call_timeout, proto.on_error, proto.restarts, proto.process
+        proto.instances, proto.threads, proto.env, proto.call_timeout, proto.on_error, proto.restarts, proto.process,
+        proto.dispatch,
     )
 
 

@@ -7,10 +7,14 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Route(_message.Message):
-    __slots__ = ("queues",)
+    __slots__ = ("queues", "by", "spares")
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    SPARES_FIELD_NUMBER: _ClassVar[int]
     queues: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, queues: _Optional[_Iterable[str]] = ...) -> None: ...
+    by: str
+    spares: int
+    def __init__(self, queues: _Optional[_Iterable[str]] = ..., by: _Optional[str] = ..., spares: _Optional[int] = ...) -> None: ...
 
 class Output(_message.Message):
     __slots__ = ("routes",)

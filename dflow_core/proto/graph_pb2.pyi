@@ -42,7 +42,7 @@ class Value(_message.Message):
     def __init__(self, text: _Optional[str] = ..., flag: bool = ..., integer: _Optional[int] = ..., number: _Optional[float] = ..., data_type: _Optional[int] = ..., list: _Optional[_Union[ListValue, _Mapping]] = ...) -> None: ...
 
 class NodeOptions(_message.Message):
-    __slots__ = ("instances", "threads", "env", "call_timeout", "on_error", "restarts", "process")
+    __slots__ = ("instances", "threads", "env", "call_timeout", "on_error", "restarts", "process", "dispatch")
     INSTANCES_FIELD_NUMBER: _ClassVar[int]
     THREADS_FIELD_NUMBER: _ClassVar[int]
     ENV_FIELD_NUMBER: _ClassVar[int]
@@ -50,6 +50,7 @@ class NodeOptions(_message.Message):
     ON_ERROR_FIELD_NUMBER: _ClassVar[int]
     RESTARTS_FIELD_NUMBER: _ClassVar[int]
     PROCESS_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_FIELD_NUMBER: _ClassVar[int]
     instances: int
     threads: int
     env: str
@@ -57,7 +58,8 @@ class NodeOptions(_message.Message):
     on_error: str
     restarts: int
     process: str
-    def __init__(self, instances: _Optional[int] = ..., threads: _Optional[int] = ..., env: _Optional[str] = ..., call_timeout: _Optional[float] = ..., on_error: _Optional[str] = ..., restarts: _Optional[int] = ..., process: _Optional[str] = ...) -> None: ...
+    dispatch: str
+    def __init__(self, instances: _Optional[int] = ..., threads: _Optional[int] = ..., env: _Optional[str] = ..., call_timeout: _Optional[float] = ..., on_error: _Optional[str] = ..., restarts: _Optional[int] = ..., process: _Optional[str] = ..., dispatch: _Optional[str] = ...) -> None: ...
 
 class ProcessFunc(_message.Message):
     __slots__ = ("name", "in_index", "out_index", "gather", "holds_inputs", "stream_input", "n_mapping", "generator")

@@ -39,7 +39,7 @@ class FuncSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., outputs: _Optional[_Iterable[int]] = ..., gather: bool = ..., holds_inputs: bool = ..., stream_input: bool = ..., n_mapping: bool = ..., generator: bool = ...) -> None: ...
 
 class NodeOptions(_message.Message):
-    __slots__ = ("instances", "threads", "env", "call_timeout", "on_error", "restarts", "process")
+    __slots__ = ("instances", "threads", "env", "call_timeout", "on_error", "restarts", "process", "dispatch")
     INSTANCES_FIELD_NUMBER: _ClassVar[int]
     THREADS_FIELD_NUMBER: _ClassVar[int]
     ENV_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +47,7 @@ class NodeOptions(_message.Message):
     ON_ERROR_FIELD_NUMBER: _ClassVar[int]
     RESTARTS_FIELD_NUMBER: _ClassVar[int]
     PROCESS_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_FIELD_NUMBER: _ClassVar[int]
     instances: int
     threads: int
     env: str
@@ -54,7 +55,8 @@ class NodeOptions(_message.Message):
     on_error: str
     restarts: int
     process: str
-    def __init__(self, instances: _Optional[int] = ..., threads: _Optional[int] = ..., env: _Optional[str] = ..., call_timeout: _Optional[float] = ..., on_error: _Optional[str] = ..., restarts: _Optional[int] = ..., process: _Optional[str] = ...) -> None: ...
+    dispatch: str
+    def __init__(self, instances: _Optional[int] = ..., threads: _Optional[int] = ..., env: _Optional[str] = ..., call_timeout: _Optional[float] = ..., on_error: _Optional[str] = ..., restarts: _Optional[int] = ..., process: _Optional[str] = ..., dispatch: _Optional[str] = ...) -> None: ...
 
 class ListValue(_message.Message):
     __slots__ = ("items",)
@@ -126,7 +128,7 @@ class SerializedPart(_message.Message):
     def __init__(self, settings: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class SubmodelDef(_message.Message):
-    __slots__ = ("model_name", "model_type", "engine", "inputs", "outputs", "functions", "options", "graph_part", "udf_part", "serialized_part")
+    __slots__ = ("model_name", "model_type", "engine", "inputs", "outputs", "functions", "options", "graph_part", "udf_part", "serialized_part", "labels", "balance")
     MODEL_NAME_FIELD_NUMBER: _ClassVar[int]
     MODEL_TYPE_FIELD_NUMBER: _ClassVar[int]
     ENGINE_FIELD_NUMBER: _ClassVar[int]
@@ -137,6 +139,8 @@ class SubmodelDef(_message.Message):
     GRAPH_PART_FIELD_NUMBER: _ClassVar[int]
     UDF_PART_FIELD_NUMBER: _ClassVar[int]
     SERIALIZED_PART_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    BALANCE_FIELD_NUMBER: _ClassVar[int]
     model_name: str
     model_type: str
     engine: str
@@ -147,7 +151,9 @@ class SubmodelDef(_message.Message):
     graph_part: GraphPart
     udf_part: UdfPart
     serialized_part: SerializedPart
-    def __init__(self, model_name: _Optional[str] = ..., model_type: _Optional[str] = ..., engine: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[TensorSpec, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[TensorSpec, _Mapping]]] = ..., functions: _Optional[_Iterable[_Union[FuncSpec, _Mapping]]] = ..., options: _Optional[_Union[NodeOptions, _Mapping]] = ..., graph_part: _Optional[_Union[GraphPart, _Mapping]] = ..., udf_part: _Optional[_Union[UdfPart, _Mapping]] = ..., serialized_part: _Optional[_Union[SerializedPart, _Mapping]] = ...) -> None: ...
+    labels: _containers.RepeatedScalarFieldContainer[str]
+    balance: str
+    def __init__(self, model_name: _Optional[str] = ..., model_type: _Optional[str] = ..., engine: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[TensorSpec, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[TensorSpec, _Mapping]]] = ..., functions: _Optional[_Iterable[_Union[FuncSpec, _Mapping]]] = ..., options: _Optional[_Union[NodeOptions, _Mapping]] = ..., graph_part: _Optional[_Union[GraphPart, _Mapping]] = ..., udf_part: _Optional[_Union[UdfPart, _Mapping]] = ..., serialized_part: _Optional[_Union[SerializedPart, _Mapping]] = ..., labels: _Optional[_Iterable[str]] = ..., balance: _Optional[str] = ...) -> None: ...
 
 class EndpointDef(_message.Message):
     __slots__ = ("name", "depth", "overflow", "dummy", "max_age")

@@ -17,7 +17,7 @@ from dflow_core.spi.engine import (
     same_sizes,
     same_sizes_text,
 )
-from dflow_core.spi.entries import DeployerEntry, EngineEntry, PointEntry, TransportEntry, UdfEntry
+from dflow_core.spi.entries import DeployerEntry, EngineDevice, EngineEntry, PointEntry, TransportEntry, UdfEntry
 from dflow_core.spi.flow_func import FlowFunc, FuncParams, LibraryFunc, RunContext
 from dflow_core.spi.hooks import ENTRY_POINT_GROUP, SPI_VERSION, hookimpl, hookspec
 from dflow_core.spi.native_table import NATIVE_ABI, NativeTable, include_dir
@@ -47,6 +47,7 @@ __all__ = [
     "Deployment",
     "Doorbell",
     "Engine",
+    "EngineDevice",
     "EngineEntry",
     "FlowFunc",
     "FuncParams",

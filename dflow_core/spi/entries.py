@@ -13,6 +13,25 @@ from dflow_core.spi.transport import Transport
 
 
 @dataclass(frozen=True, slots=True)
+class EngineDevice:
+    """A device of this machine that an engine can put models on.
+
+    Such devices become logical devices `0:0:<index>:0`, by their place in the list that `EngineEntry.places` gives
+    (or by a resource file, whose `device_id` is the number behind the colon of `device`).
+
+    Args:
+        device: What `InstancePlan.device` and `WorkerContext.device` say of a model placed there, such as `npu:0`: a
+            kind, a colon and the number that the engine's runtime knows it by.
+        resource_type: Its type in resource files and in the plan.
+        text: What it is, in a few words, for the plan.
+    """
+
+    device: str
+    resource_type: str = "Ascend"
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class EngineEntry:
     """An engine.
 
@@ -27,6 +46,10 @@ class EngineEntry:
         shares_process: Whether instances of different models on one device share an executor process.
         devices: Says in a few words each which devices of this machine it can use, for `dflow doctor`; may raise what
             stands in the way. None for an engine without devices of its own.
+        places: The devices its models can be placed on, asked for when a graph with such a model is planned; may raise
+            what stands in the way. The planner gives each instance one of them: those a deploy file names, else one
+            after the other; instances on one device share a process where `shares_process` is set. None for an
+            engine that runs on the host's CPUs.
     """
 
     id: str
@@ -37,6 +60,7 @@ class EngineEntry:
     priority: int = 0
     shares_process: bool = False
     devices: Callable[[], Sequence[str]] | None = None
+    places: Callable[[], Sequence[EngineDevice]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

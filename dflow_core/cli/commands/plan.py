@@ -9,19 +9,29 @@ from dflow_core.cli.output import Output, counted, seconds, size
 from dflow_core.cli.services import Services
 from dflow_core.cli.target import load_target
 from dflow_core.compiler import BuildReport
-from dflow_core.deploy import MemoryEstimate, estimate_memory
+from dflow_core.deploy import MemoryEstimate, estimate_memory, write_deploy_template
 from dflow_core.model import DeployPlan
 
 
 @command("plan")
 @click.argument("target")
 @click.option("--no-cache", is_flag=True, help="Compile everything again.")
+@click.option("--deploy-template", metavar="FILE", help="Write a deploy file to begin with, and end.")
 @settings
-def plan(services: Services, output: Output, target: str, no_cache: bool, options: dict[str, str]) -> int:
+def plan(
+    services: Services, output: Output, target: str, no_cache: bool, deploy_template: str | None,
+    options: dict[str, str],
+) -> int:
     """How TARGET would run here: processes, devices, threads, queues and memory, and what the cache gave.
 
-    The graph is compiled (or taken from the cache) and not started.
+    The graph is compiled (or taken from the cache) and not started. Where nodes run is shown with the reason; a deploy
+    file is given with `-O deploy_info=FILE`.
     """
+    if deploy_template is not None:
+        write_deploy_template(load_target(target, services.registry()), deploy_template)
+        output.line(f"wrote {deploy_template}")
+        output.document({"path": deploy_template})
+        return DONE
     with services.session(options) as session:
         model, report = session.build(load_target(target, session.registry), cache=not no_cache)
         found = session.plan(model)
@@ -30,6 +40,8 @@ def plan(services: Services, output: Output, target: str, no_cache: bool, option
     output.line(f"{found.graph}: {processes} on {counted(found.cpus, 'CPU')}, queues by {found.transport}\n")
     _print_nodes(output, report)
     _print_processes(output, found)
+    _print_places(output, found)
+    _print_budget(output, found)
     rows = [(queue.name, queue.depth, queue.overflow) for queue in found.queues]
     output.table(["queue", "depth#", "when full"], rows, title="queues")
     output.line(f"\n{_memory(memory)}")
@@ -46,6 +58,8 @@ def plan(services: Services, output: Output, target: str, no_cache: bool, option
         "processes": found.processes,
         "queues": found.queues,
         "memory": memory,
+        "placements": found.placements,
+        "budget": found.budget,
         "notes": found.notes,
     })
     return DONE
@@ -69,6 +83,33 @@ def _print_processes(output: Output, found: DeployPlan) -> None:
             for one in process.instances
         ],
         title="processes",
+    )
+    output.line()
+
+
+def _print_places(output: Output, found: DeployPlan) -> None:
+    """Which logical device each instance is on."""
+    output.table(
+        ["node", "instance", "logical device", "device", "type", "messages by", "why"],
+        [
+            (
+                one.node, f"{i + 1} of {len(one.places)}{', spare' if place.spare else ''}", place.logical_device,
+                place.device, place.resource_type, one.dispatch, one.reason if i == 0 else "",
+            )
+            for one in found.placements
+            for i, place in enumerate(one.places)
+        ],
+        title="placement",
+    )
+    output.line()
+
+
+def _print_budget(output: Output, found: DeployPlan) -> None:
+    total = sum(one.threads * one.instances for one in found.budget)
+    output.table(
+        ["node", "instances#", "threads each#", "why"],
+        [(one.node, one.instances, one.threads, one.reason) for one in found.budget],
+        title=f"threads: {total} on {counted(found.cpus, 'CPU')}, for models, OpenMP, BLAS and OpenCV together",
     )
     output.line()
 

@@ -66,6 +66,7 @@ def _batcher(node: IrNode, port: int, batch: Batch) -> IrNode:
         queues=(QueueSettings(),),
         settings=node.settings,
         functions=(FuncSpec("", (0,), (0,), holds_inputs=True, n_mapping=True),),
+        labels=node.labels,
     )
 
 

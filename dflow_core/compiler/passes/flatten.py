@@ -48,7 +48,10 @@ def _scoped(node: IrNode, body: IrGraph) -> IrGraph:
     """The graph inside, under names of the graph around it and fed by what feeds the node."""
     names = {endpoint: f"{node.name}/{endpoint}" for inner in body.nodes for endpoint in inner.outputs}
     nodes = tuple(
-        replace(inner, name=f"{node.name}/{inner.name}", outputs=tuple(names[e] for e in inner.outputs))
+        replace(
+            inner, name=f"{node.name}/{inner.name}", outputs=tuple(names[e] for e in inner.outputs),
+            labels=(*(f"{outer}/{label}" for label in inner.labels for outer in node.labels), *node.labels),
+        )
         for inner in body.nodes
     )
     names.update(zip((item.endpoint for item in body.inputs), node.inputs))

@@ -62,6 +62,8 @@ def body_of(model: FlowModel, point: ModelProcessPoint) -> IrGraph:
                 options=compiled.options,
                 engine=compiled.engine,
                 functions=compiled.functions,
+                labels=compiled.labels or (name,),
+                balance=compiled.balance,
                 compiled=compiled,
             )
         )

@@ -39,7 +39,7 @@ def test_a_model_file_becomes_part_of_a_graph_without_compiling(registry, fakes,
     assert built.relation.submodels["post"].inputs == ("n/last:0", "n/f:0")
     assert built.relation.root.outputs == ("post:0", "n/f:0")
     assert built.relation.endpoint("n/f:0").depth == 4
-    assert built.submodels["n/f"] == replace(compiled.submodels["f"], name="n/f")
+    assert built.submodels["n/f"] == replace(compiled.submodels["f"], name="n/f", labels=("n/f", "n"))
     assert [n.cache for n in report.nodes if n.node.startswith("n/")] == ["loaded"] * 3
 
 

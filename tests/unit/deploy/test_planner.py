@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from dflow_core.deploy.memory import estimate_memory, message_size
-from dflow_core.deploy.planner import plan_deployment, queue_name
+from dflow_core.deploy.planner import plan_deployment
+from dflow_core.deploy.queue_plans import queue_name
 from dflow_core.deploy.resources import Resources
 from dflow_core.errors import DeployError, GraphError, OptionError
 from dflow_core.model import (
@@ -144,7 +145,7 @@ def test_instances_that_join_have_queues_of_their_own_picked_by_transaction():
 def test_a_function_that_gathers_meets_its_parts_in_one_instance():
     gather = udf("j", functions=(FuncSpec("f", (0,), (0,), gather=True),), instances=2)
     result = planned(flow({"j": ["g:x"]}, [gather], ["j:0"]))
-    assert result.feeds == ((Route(("g:x->j:0@0", "g:x->j:0@1")),),)
+    assert result.feeds == ((Route(("g:x->j:0@0", "g:x->j:0@1"), "transaction"),),)
 
 
 def test_functions_with_an_input_each_do_not_join():

@@ -31,7 +31,7 @@ from dflow_core.model.control_serde import (
 
 INSTANCE = InstancePlan(
     "outer/模型", 1, 2, "p", "cpu:0", 3, ("q->a:0", "q->a:1"),
-    ((Route(("x",)), Route(("y@0", "y@1"))), ()),
+    ((Route(("x",)), Route(("y@0", "y@1"), "load", 1)), ()),
 )
 MESSAGES = [
     LoadRequest(ProcessPlan("p", "UDF", "", (INSTANCE,)), ("outer/模型",)),
