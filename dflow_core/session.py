@@ -16,7 +16,7 @@ from types import TracebackType
 
 from dflow_core import builtin
 from dflow_core.compiler import BuildReport, CompileCache, FlowModelBuilder, Need, check_graph, need_of
-from dflow_core.deploy import machine_resources, place_nodes, plan_deployment
+from dflow_core.deploy import machine_resources, place_nodes, plan_deployment, with_called_instances
 from dflow_core.errors import ClosedError, Fault
 from dflow_core.executor import (
     Backend,
@@ -66,7 +66,7 @@ class RunningGraph:
         if deployment is not None:
             deployment.introduce(self.answer)
         if deployment is not None and options.stall_report > 0:
-            readers = {queue: i.model for i in deployment.plan.instances for queue in i.inputs}
+            readers = {queue: i.model for i in deployment.plan.instances for queue in i.reads}
             processes = {(i.model, i.index): i.process for i in deployment.plan.instances}
             self.client.monitor = StallMonitor(
                 options.stall_report, self.stats, readers, processes, deployment.stacks
@@ -214,6 +214,7 @@ class DFlowSession:
         shares = {name: entry.shares_process for name, entry in self.registry.engines.items()}
         transport = self.registry.local_transport(options.transport).scheme
         resources = machine_resources()
+        model = with_called_instances(model)
         placed = place_nodes(model, options, resources, self.registry.engines, os.environ)
         found = plan_deployment(model, resources, shares, options, transport, placed.placements)
         return dataclasses.replace(found, notes=(*placed.notes, *found.notes))

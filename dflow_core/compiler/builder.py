@@ -89,7 +89,7 @@ class FlowModelBuilder:
         faults = graph.faults(describe)
         if faults:
             raise GraphError(graph.name, faults)
-        lowered: IrGraph = lower(graph)
+        lowered: IrGraph = lower(graph, describe=describe)
         passes = PassSequence([
             Prune(), LoadModels(), InsertBatchNodes(), Flatten(), Prune(), AssignEngines(self._registry, self._session),
         ])

@@ -26,7 +26,7 @@ from dflow_core.plugins import PluginRegistry
 from dflow_core.spi import Engine, PointIO
 from dflow_core.types import DataType, TensorSpec
 
-_MAX_DEPTH = 4
+_MAX_DEPTH = 16
 
 
 class Describer:
@@ -53,6 +53,7 @@ class Describer:
             if node.point is not None:
                 follows = not isinstance(node.point, FuncProcessPoint)
                 self._wanted[id(node.point)] = node.engine or (default if follows else "")
+                self._wanted |= {id(point): default for point in node.point.invoked.values()}
 
     def __call__(self, point: ProcessPoint, input_num: int, output_num: int) -> PointIO | None:
         """What the point takes and gives; None if unknown, or if its plugin is missing (see `plugin_errors`).
@@ -115,7 +116,8 @@ def check_graph(
     limit = resolve(session, graph.options).max_in_flight
     if limit and not faults:
         with contextlib.suppress(DflowError):  # what stands in its way is told when it is compiled
-            faults += batch_faults(PassSequence([InsertBatchNodes(), Flatten()]).run(lower(graph)).graph, limit)
+            flat = PassSequence([InsertBatchNodes(), Flatten()]).run(lower(graph, describe=describe)).graph
+            faults += batch_faults(flat, limit)
     return tuple(dict.fromkeys(faults))
 
 
@@ -128,6 +130,9 @@ def walk(
         yield node, own, scope
         if isinstance(node.point, FlowGraphProcessPoint) and depth < _MAX_DEPTH:
             yield from walk(node.point.flow_graph, own, f"{scope}{node.name}/", depth + 1)
+        for name, point in (node.point.invoked if node.point else {}).items():
+            if isinstance(point, FlowGraphProcessPoint) and depth < _MAX_DEPTH:
+                yield from walk(point.flow_graph, own, f"{scope}{node.name}/{name}/", depth + 1)
 
 
 def _builtin_faults(node: FlowNode, registry: PluginRegistry, scope: str) -> list[Fault]:

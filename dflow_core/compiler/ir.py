@@ -33,6 +33,28 @@ class IrOutput:
 
 
 @dataclass(frozen=True, slots=True)
+class IrCall:
+    """A graph that a function calls.
+
+    Args:
+        key: What the function calls it by.
+        body: The graph; None once its nodes lie beside the function's, where `inputs` and `outputs` say which they are.
+        inputs: What the function feeds.
+        outputs: Endpoints it fetches.
+    """
+
+    key: str
+    body: IrGraph | None = None
+    inputs: tuple[IrInput, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+    def rewired(self, names: Mapping[str, str]) -> IrCall:
+        """The same with other endpoints; those not in `names` stay."""
+        inputs = tuple(replace(i, endpoint=names.get(i.endpoint, i.endpoint)) for i in self.inputs)
+        return replace(self, inputs=inputs, outputs=tuple(names.get(e, e) for e in self.outputs))
+
+
+@dataclass(frozen=True, slots=True)
 class IrNode:
     """A node.
 
@@ -51,6 +73,7 @@ class IrNode:
         labels: What a deploy file may call it; see PneModel.
         balance: See PneModel.
         compiled: What it was compiled to before (it comes from a model file), so that it is not compiled again.
+        calls: The graphs its function calls.
     """
 
     name: str
@@ -67,6 +90,12 @@ class IrNode:
     labels: tuple[str, ...] = ()
     balance: str = ""
     compiled: PneModel | None = None
+    calls: tuple[IrCall, ...] = ()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Every endpoint it reads: its inputs, and the outputs of the graphs it calls."""
+        return (*self.inputs, *(endpoint for call in self.calls for endpoint in call.outputs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +111,20 @@ class IrGraph:
         """The same graph reading other endpoints; those not in `names` stay."""
         if not names:
             return self
-        nodes = tuple(replace(n, inputs=tuple(names.get(e, e) for e in n.inputs)) for n in self.nodes)
+        nodes = tuple(
+            replace(n, inputs=tuple(names.get(e, e) for e in n.inputs), calls=tuple(c.rewired(names) for c in n.calls))
+            for n in self.nodes
+        )
         outputs = tuple(replace(o, endpoint=names.get(o.endpoint, o.endpoint)) for o in self.outputs)
         return replace(self, nodes=nodes, outputs=outputs)
 
 
 def map_bodies(graph: IrGraph, change: Callable[[IrGraph], IrGraph]) -> IrGraph:
-    """The graph with `change` applied to the graphs inside its nodes."""
-    nodes = tuple(replace(n, body=change(n.body)) if n.body is not None else n for n in graph.nodes)
-    return replace(graph, nodes=nodes)
+    """The graph with `change` applied to the graphs inside its nodes, and to those that functions call."""
+
+    def changed(node: IrNode) -> IrNode:
+        body = change(node.body) if node.body is not None else None
+        calls = tuple(replace(c, body=change(c.body)) if c.body is not None else c for c in node.calls)
+        return replace(node, body=body, calls=calls)
+
+    return replace(graph, nodes=tuple(changed(n) if n.body or n.calls else n for n in graph.nodes))

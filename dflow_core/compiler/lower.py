@@ -5,26 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dflow_core.compiler.ir import IrGraph, IrInput, IrNode, IrOutput
+from dflow_core.compiler.ir import IrCall, IrGraph, IrInput, IrNode, IrOutput
 from dflow_core.errors import Fault, GraphError, OptionError
-from dflow_core.graph import FlowData, FlowGraph, FlowGraphProcessPoint, FlowNode, QueueSettings
+from dflow_core.graph import (
+    Describe,
+    FlowData,
+    FlowGraph,
+    FlowGraphProcessPoint,
+    FlowNode,
+    ProcessPoint,
+    QueueSettings,
+)
 from dflow_core.graph import Source as GraphSource
 from dflow_core.options import PLUGIN_PREFIX, find, resolve
 
-MAX_DEPTH = 4
+MAX_DEPTH = 16
 BALANCES = ("scatter", "gather")
 
 
-def lower(graph: FlowGraph, depth: int = 1, settings: Mapping[str, object] | None = None) -> IrGraph:
-    """The graph as plain data, the graphs inside its nodes included.
+def lower(
+    graph: FlowGraph, depth: int = 1, settings: Mapping[str, object] | None = None, describe: Describe | None = None
+) -> IrGraph:
+    """The graph as plain data, the graphs inside its nodes and those that functions call included.
 
     Args:
         graph: A graph without faults.
         depth: How deep it lies in others, from 1.
         settings: Options of the graphs around it.
+        describe: Says what a model takes and gives that a function calls.
 
     Raises:
-        GraphError: graphs are nested deeper than 4.
+        GraphError: graphs are nested deeper than 16.
     """
     if depth > MAX_DEPTH:
         text = f"graphs are nested more than {MAX_DEPTH} deep"
@@ -34,14 +45,17 @@ def lower(graph: FlowGraph, depth: int = 1, settings: Mapping[str, object] | Non
     own = {**(settings or {}), **graph.options}
     feeds: dict[GraphSource, str] = {data: f"{graph.name}:{data.name}" for data in graph.inputs}
     inputs = tuple(IrInput(data.name, feeds[data], data.schema, data.queue) for data in graph.inputs)
-    nodes = tuple(_node(node, feeds, depth, own) for node in graph.nodes)
+    nodes = tuple(_node(node, feeds, depth, own, describe) for node in graph.nodes)
     outputs = tuple(
         IrOutput(name, _endpoint(output, feeds)) for name, output in zip(graph.output_names, graph.outputs)
     )
     return IrGraph(graph.name, inputs, nodes, outputs)
 
 
-def _node(node: FlowNode, feeds: Mapping[GraphSource, str], depth: int, settings: Mapping[str, object]) -> IrNode:
+def _node(
+    node: FlowNode, feeds: Mapping[GraphSource, str], depth: int, settings: Mapping[str, object],
+    describe: Describe | None,
+) -> IrNode:
     point = node.point
     assert point is not None, "the graph has been validated"
     sources = [_endpoint(source, feeds) for source in node.sources]
@@ -49,7 +63,7 @@ def _node(node: FlowNode, feeds: Mapping[GraphSource, str], depth: int, settings
     ins, outs = node.point_inputs(), node.point_outputs()
     body = None
     if isinstance(point, FlowGraphProcessPoint):
-        body = lower(point.flow_graph, depth + 1, settings)
+        body = lower(point.flow_graph, depth + 1, settings, describe)
         _check_ports(node, body)
     queues = [node.queue(i) for i in range(node.output_num)]
     if depth > 1 and "queue_depth" in settings:
@@ -68,7 +82,30 @@ def _node(node: FlowNode, feeds: Mapping[GraphSource, str], depth: int, settings
         body=body,
         labels=(node.alias or node.name,),
         balance=next((name for name in BALANCES if node.attrs.get(f"_balance_{name}")), ""),
+        calls=tuple(
+            IrCall(name, _called(f"{node.name}/{name}", inner, depth + 1, settings, describe))
+            for name, inner in point.invoked.items()
+        ),
     )
+
+
+def _called(
+    place: str, point: ProcessPoint, depth: int, settings: Mapping[str, object], describe: Describe | None
+) -> IrGraph:
+    """What a function calls, as a graph; a model becomes its only node, which has no name of its own."""
+    if isinstance(point, FlowGraphProcessPoint):
+        return lower(point.flow_graph, depth, settings, describe)
+    known = describe(point, 0, 0) if describe is not None else None
+    if known is None:
+        text = "nothing is known of the inputs and outputs of the model it calls"
+        raise GraphError(place, [Fault("arity", place, "", text, "put it on a node, and call the graph around that")])
+    inputs = tuple(IrInput(f"input{i}", f":input{i}", spec) for i, spec in enumerate(known.inputs))
+    names = tuple(f":{i}" for i in range(len(known.outputs)))
+    node = IrNode(
+        name="", point=point, inputs=tuple(item.endpoint for item in inputs), outputs=names,
+        queues=(QueueSettings(),) * len(names), settings=settings,
+    )
+    return IrGraph(place, inputs, (node,), tuple(IrOutput(name, name) for name in names))
 
 
 def _ordered(items: Sequence[str], ports: Sequence[int]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dflow_core.deploy.called_instances import with_called_instances
     from dflow_core.deploy.deploy_template import write_deploy_template
     from dflow_core.deploy.door import Address, addresses, ask_all
     from dflow_core.deploy.local import LocalDeployer, LocalDeployment
@@ -35,6 +36,7 @@ __all__ = [
     "machine_resources",
     "place_nodes",
     "plan_deployment",
+    "with_called_instances",
     "write_deploy_template",
 ]
 
@@ -48,6 +50,7 @@ _HOMES = {
     "estimate_memory": "memory",
     "place_nodes": "placing",
     "plan_deployment": "planner",
+    "with_called_instances": "called_instances",
     "write_deploy_template": "deploy_template",
     "Resources": "resources",
     "machine_resources": "resources",

@@ -5,6 +5,7 @@
   gathers), each instance has its own.
 - An engine that shares processes has one process for each device, where all its models on it live, an instance each;
   other instances have a process of their own.
+- What a function calls has as many instances as the function, each with queues of its own: the i-th serves the i-th.
 - CPUs are shared out over the instances of models; a Python function works on one CPU at a time.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from dflow_core.deploy.called_instances import call_notes, with_called_instances
 from dflow_core.deploy.queue_plans import Queues, gathers, joins
 from dflow_core.deploy.resources import Resources
 from dflow_core.deploy.threads import budget_notes, share_threads
@@ -25,6 +27,7 @@ from dflow_core.model import (
     NodePlacement,
     PneModel,
     ProcessPlan,
+    called_by,
 )
 from dflow_core.options import Options
 
@@ -56,9 +59,12 @@ def plan_deployment(
         DeployError: a model is of an engine that is not in `shares_process`.
     """
     _check(model, shares_process)
+    model = with_called_instances(model)
     notes = list(resources.notes)
     wanted = _unplaced(model, shares_process) if placements is None else placements
-    placed = {one.node: _settled(model.submodels[one.node], one, notes) for one in wanted}
+    callers = called_by(model.relation)
+    placed = {one.node: _settled(model.submodels[one.node], one, notes, one.node in callers) for one in wanted}
+    notes += call_notes(model, placed)
     queues = Queues(model, options.queue_depth, placed)
     counts = {name: len(one.places) for name, one in placed.items()}
     budget = share_threads(model, resources.cpus, shares_process, counts)
@@ -87,11 +93,13 @@ def _unplaced(model: FlowModel, shares_process: Mapping[str, bool]) -> list[Node
     ]
 
 
-def _settled(sub: PneModel, placement: NodePlacement, notes: list[str]) -> NodePlacement:
+def _settled(sub: PneModel, placement: NodePlacement, notes: list[str], is_called: bool) -> NodePlacement:
     """A placement with the way its work is shared out that suits the node; says which and why."""
     count = len(placement.places)
     if count < 2 or not sub.inputs:
         return replace(placement, dispatch="") if not sub.inputs else placement
+    if is_called:
+        return replace(placement, dispatch="caller")
     dispatch, why = placement.dispatch, ""
     if gathers(sub) and dispatch != "transaction":
         dispatch, why = "transaction", ", because it gathers all parts of one"
@@ -122,12 +130,14 @@ def _processes(
                     node=name, hint="give the process another name",
                 )
             inputs = tuple(queues.input(name, port, i) for port in range(len(sides.inputs)))
-            outputs = tuple(queues.routes(endpoint) for endpoint in sides.outputs)
+            outputs = tuple(queues.routes(endpoint, name, i) for endpoint in sides.outputs)
+            invoked = queues.called(name, i)
             targets = [queue for routes in outputs for route in routes for queue in route.queues]
+            targets += [queue for one in invoked for queue in (*one.feeds, *one.outputs)]
             members.setdefault(process, []).append(
                 InstancePlan(
                     name, i, len(places), process, place.device, threads[name], inputs, outputs,
-                    queues.notices([*inputs, *targets]),
+                    queues.notices([*inputs, *targets]), invoked,
                 )
             )
     return tuple(ProcessPlan(process, *homes[process], tuple(inside)) for process, inside in members.items())

@@ -28,6 +28,8 @@ class QueueCloser:
             for routes in instance.outputs:
                 for queue in (name for route in routes for name in route.queues):
                     self._producers[queue].add((instance.model, instance.index))
+            for queue in (name for one in instance.invoked for name in one.feeds):
+                self._producers[queue].add((instance.model, instance.index))
         for queue in (name for routes in plan.feeds for route in routes for name in route.queues):
             self._producers[queue].add(_FEEDER)
 

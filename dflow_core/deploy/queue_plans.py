@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 
-from dflow_core.model import FlowModel, NodePlacement, PneModel, QueuePlan, Route
+from dflow_core.model import FlowModel, InvokedPlan, NodePlacement, PneModel, QueuePlan, Route, called_by
 
 _MAX_NAME = 255
 _NOTICES = 64
@@ -41,6 +41,11 @@ def _rule(model: PneModel, placement: NodePlacement) -> str:
     return "transaction" if gathers(model) else "label"
 
 
+def _own(route: Route, instance: int) -> str:
+    """The queue of an instance, where each has its own."""
+    return route.queues[instance if len(route.queues) > 1 else 0]
+
+
 class Queues:
     """Queues and routes of a graph.
 
@@ -69,6 +74,15 @@ class Queues:
                 route = Route(made, by, spares) if count > 1 else Route(made)
                 self._by_input[name, port] = route
                 self._readers.setdefault(endpoint, []).append(route)
+        self._callers = called_by(model.relation)
+        self._called: dict[str, list[Route]] = {}
+        for one in model.relation.invoked:
+            count = len(placed[one.model].places)
+            for i, endpoint in enumerate(one.outputs):
+                names = [f"{endpoint}->{one.name}:{i}" + (f"@{n}" if count > 1 else "") for n in range(count)]
+                route = Route(tuple(self._made(text, endpoint) for text in names))
+                self._called.setdefault(one.name, []).append(route)
+                self._readers.setdefault(endpoint, []).append(route)
         self.fetches: list[str] = []
         for i, endpoint in enumerate(model.relation.root.outputs):
             self.fetches.append(self._made(f"{endpoint}->fetch:{i}", endpoint))
@@ -79,9 +93,30 @@ class Queues:
         queues = self._by_input[model, port].queues
         return queues[instance if len(queues) > 1 else 0]
 
-    def routes(self, endpoint: str) -> tuple[Route, ...]:
-        """Where a message of an endpoint goes: to each input that reads it, then to each fetch."""
-        return tuple(self._readers.get(endpoint, ()))
+    def routes(self, endpoint: str, model: str = "", instance: int = 0) -> tuple[Route, ...]:
+        """Where a message of an endpoint goes: to each input that reads it, then to each fetch.
+
+        Args:
+            endpoint: Its name.
+            model: The model that sends; one in a graph that a function calls sends to its own instance only.
+            instance: The instance of that.
+        """
+        found = self._readers.get(endpoint, ())
+        return tuple(Route((_own(route, instance),)) for route in found) if model in self._callers else tuple(found)
+
+    def called(self, model: str, instance: int) -> tuple[InvokedPlan, ...]:
+        """What an instance feeds and fetches when its functions call graphs."""
+        return tuple(
+            InvokedPlan(
+                one.key,
+                tuple(
+                    tuple(Route((_own(route, instance),)) for route in self._readers.get(endpoint, ()))
+                    for endpoint in one.inputs
+                ),
+                tuple(_own(route, instance) for route in self._called[one.name]),
+            )
+            for one in self._model.relation.invoked_by(model)
+        )
 
     def _made(self, text: str, endpoint: str) -> str:
         name = queue_name(text)

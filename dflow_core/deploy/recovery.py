@@ -122,9 +122,16 @@ def _read(process: ProcessPlan, lost: Sequence[LostMessage]) -> list[_Loss]:
 
 
 def _covered(losses: Sequence[_Loss]) -> list[_Loss]:
-    """Without what was made of messages that are lost themselves; by input port, so that the first head counts."""
+    """Without what was made of messages that are lost themselves; by input port, so that the first head counts.
+
+    What an instance that calls graphs has made may be for such a graph, and is covered by the input it worked on.
+    """
     taken = {key for loss in losses if loss.port is not None for key in loss.keys}
-    kept = [loss for loss in losses if loss.port is not None or not taken.intersection(loss.keys)]
+    kept = [
+        loss
+        for loss in losses
+        if loss.port is not None or not (loss.instance.invoked or taken.intersection(loss.keys))
+    ]
     return sorted(kept, key=lambda loss: -1 if loss.port is None else loss.port)
 
 

@@ -16,6 +16,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from dflow_core.errors import UsageError
+from dflow_core.executor.called_graph import CalledGraph
 from dflow_core.message import (
     NO_AUX,
     Alloc,
@@ -30,7 +31,7 @@ from dflow_core.message import (
     encode,
     members_size,
 )
-from dflow_core.spi import RunContext
+from dflow_core.spi import GraphCall, RunContext
 from dflow_core.types import Array, FuncSpec
 
 OutputSink: TypeAlias = Callable[[int, FlowMsg], None]
@@ -47,6 +48,9 @@ class CallOwner(Protocol):
 
     def explain(self, error: BaseException, inputs: Sequence[FlowMsg]) -> ErrorInfo:
         """What to send about an error."""
+
+    def called(self, key: str) -> CalledGraph:
+        """A graph that functions of the node call."""
 
 
 @dataclass(slots=True)
@@ -140,6 +144,10 @@ class CallContext(RunContext):
         if not self.is_deferred:
             raise UsageError("only a call that was deferred is completed")
         self._owner.complete(self, error)
+
+    def call_graph(self, key: str, inputs: Sequence[object]) -> GraphCall:
+        graph = self._owner.called(key)
+        return graph.start(self._head.info if self._head is not None else MsgInfo(), inputs)
 
     def fail_with(self, msg: FlowMsg, error: ErrorInfo, index: int | None = None, ret_code: int = 0) -> None:
         """End a message with an error, and the code the function gave, if it gave one."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from dflow_core.errors import (
     ClosedError,
+    DflowError,
     DroppedError,
     PoolExhaustedError,
     QueueFullError,
@@ -38,17 +39,19 @@ class GraphClient:
         inputs, outputs: Names of root inputs and outputs.
         backend: The running graph.
         max_unfetched: Results that may lie unfetched before feeding blocks.
+        last_id: Transaction ids begin above this.
     """
 
     def __init__(
-        self, graph: str, inputs: Sequence[str], outputs: Sequence[str], backend: Backend, max_unfetched: int = 256
+        self, graph: str, inputs: Sequence[str], outputs: Sequence[str], backend: Backend, max_unfetched: int = 256,
+        last_id: int = 0,
     ) -> None:
         self._graph = graph
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
         self._backend = backend
         self._max_unfetched = max_unfetched
-        self._table = TransactionTable(len(inputs), len(outputs))
+        self._table = TransactionTable(len(inputs), len(outputs), last_id)
         self._main = Channel(endings=False)
         self._mutex = threading.RLock()
         self._lock = threading.Condition(self._mutex)
@@ -111,6 +114,22 @@ class GraphClient:
             outcome = self._next(self._main, deadline)
             if outcome.error is not None or outcome.messages:
                 return outcome
+
+    def take(self, channel: Channel, timeout: float | None = None) -> Outcome:
+        """The next outcome of what was fed with this channel.
+
+        Raises:
+            WaitTimeoutError: none came within the limit.
+        """
+        return self._next(channel, _deadline(timeout))
+
+    def abandon(self, channel: Channel, error: DflowError) -> None:
+        """Let what was fed with this channel go: its results are dropped, and who waits for them gets the error."""
+        with self._lock:
+            self._table.abandon(channel)
+            channel.outcomes.append(Outcome(0, error=error, last=True))
+            self._lock.notify_all()
+        self._backend.wake()
 
     def call(self, values: Mapping[int, object], *, info: FeedInfo | None = None, timeout: float | None = None
              ) -> list[Outcome]:

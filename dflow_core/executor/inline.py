@@ -14,12 +14,13 @@ import numpy as np
 
 from dflow_core.errors import DflowError
 from dflow_core.executor.backend import ALLOC_LIMIT, Backend
+from dflow_core.executor.called_graph import CalledGraph
 from dflow_core.executor.inline_edges import InlineEdge, inline_edges
 from dflow_core.executor.meter import FAILED, NodeStats
 from dflow_core.executor.model_func import load_functions
 from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.message import Block, FlowMsg, HeapBlock
-from dflow_core.model import FlowModel, UdfModel
+from dflow_core.model import FlowModel, UdfModel, called_part, own_part
 from dflow_core.options import Options
 from dflow_core.spi import FlowFunc, FuncParams, QueueStats, WorkerContext, WorkerLoader
 
@@ -40,8 +41,10 @@ class InlineBackend(Backend):
         udf_factory: Callable[[str], FlowFunc] | None = None, threads: int = 1,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        whole, model = model, own_part(model)
         self._relation = model.relation
         self._clock = clock
+        self._inner: dict[str, InlineBackend] = {}
         self._edges = inline_edges(model, int(model.options.get("queue_depth", Options().queue_depth)), clock)
         # What is to be done next: an edge to take from, or a notice for the reader of one.
         self._work: deque[tuple[InlineEdge, FlowMsg | None]] = deque()
@@ -54,11 +57,19 @@ class InlineBackend(Backend):
                 )
                 attrs = part.params if isinstance(part, UdfModel) else {}
                 sides = self._relation.submodels[name]
-                params = FuncParams(name, 0, 1, "cpu:0", threads, len(sides.inputs), len(sides.outputs), attrs)
+                keys = tuple(one.key for one in self._relation.invoked_by(name))
+                params = FuncParams(name, 0, 1, "cpu:0", threads, len(sides.inputs), len(sides.outputs), attrs, keys)
                 funcs = load_functions(part, loaders[part.engine], context, params)
+                called: dict[str, CalledGraph] = {}
+                for one in self._relation.invoked_by(name):
+                    inner = InlineBackend(called_part(whole, one), loaders, udf_factory, threads, clock)
+                    self._inner[one.name], roots = inner, inner._relation
+                    called[one.key] = CalledGraph(
+                        one.name, roots.input_names, roots.output_names, inner, inner.last_exception
+                    )
                 self._runners[name] = NodeRunner(
                     part, funcs, instance=0, sink=self._sink(sides.outputs), alloc=self.alloc, clock=clock,
-                    keep_exceptions=True,
+                    keep_exceptions=True, called=called,
                 )
         except BaseException:
             self.close()
@@ -102,18 +113,22 @@ class InlineBackend(Backend):
     def last_exception(self, node: str) -> BaseException | None:
         """The last exception the user's code raised in a node."""
         runner = self._runners.get(node)
-        return runner.last_exception if runner else None
+        if runner is not None:
+            return runner.last_exception
+        return next((found for inner in self._inner.values() if (found := inner.last_exception(node))), None)
 
     def edges(self) -> tuple[QueueStats, ...]:
         """Counters of every queue."""
-        return tuple(edge.stats() for edges in self._edges.values() for edge in edges)
+        called = [found for inner in self._inner.values() for found in inner.edges()]
+        return (*(edge.stats() for edges in self._edges.values() for edge in edges), *called)
 
     def stats(self) -> tuple[tuple[NodeStats, ...], tuple[QueueStats, ...], int]:
         nodes = (
             NodeStats(name, 0, os.getpid(), calls=runner.calls, failed=runner.meter.ints[FAILED], busy=runner.busy)
             for name, runner in self._runners.items()
         )
-        return tuple(nodes), self.edges(), 0
+        called = [found for inner in self._inner.values() for found in inner.stats()[0]]
+        return (*nodes, *called), self.edges(), 0
 
     def wake(self) -> None:
         """Nothing to wake: only the caller's own thread ever waits."""
@@ -122,6 +137,8 @@ class InlineBackend(Backend):
         for runner in self._runners.values():
             runner.close()
         self._runners.clear()
+        for inner in self._inner.values():
+            inner.close()
 
     def _sink(self, endpoints: Sequence[str]) -> Callable[[int, FlowMsg], None]:
         return lambda output, msg: self._publish(endpoints[output], msg)

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from dflow_core.errors import ClosedError, NodeError, PoolExhaustedError, QueueFullError
+from dflow_core.executor.called_graph import CalledGraph
+from dflow_core.executor.called_queues import CalledQueues
 from dflow_core.executor.fast_lane import FastLane, LaneIo
 from dflow_core.executor.forked import end_fork
 from dflow_core.executor.join_lane import JoinLane
@@ -17,7 +19,7 @@ from dflow_core.executor.model_func import init_functions
 from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.executor.trace import CallTrace
 from dflow_core.message import Block, FlowMsg, alloc_tensor, seal
-from dflow_core.model import DeadPart, InstancePlan, PneModel, Route, UdfModel
+from dflow_core.model import DeadPart, InstancePlan, InvokedPlan, PneModel, Route, UdfModel
 from dflow_core.spi import (
     Doorbell,
     FlowFunc,
@@ -71,6 +73,7 @@ class InstanceRunner:
         self._runner: NodeRunner | None = None
         self._worker: NodeWorker | None = None
         self._trace: CallTrace | None = None
+        self._called: dict[str, CalledGraph] = {}
         self._inputs: list[Queue] = []
         self._queues: dict[str, Queue] = {}
         self._targets: list[list[Queue] | None] = []
@@ -104,7 +107,7 @@ class InstanceRunner:
         )
         params = FuncParams(
             model.name, plan.index, plan.count, plan.device, plan.threads, len(plan.inputs), len(plan.outputs),
-            model.params if isinstance(model, UdfModel) else {},
+            model.params if isinstance(model, UdfModel) else {}, tuple(one.key for one in plan.invoked),
         )
         worker = self._loader(model, context)
         if isinstance(worker, NodeWorker):
@@ -115,10 +118,11 @@ class InstanceRunner:
         dead = [(part.trans_id, part.data_label, part.ports) for part in self._dead_parts]
         if self._options.get("trace"):
             self._trace = CallTrace(self._options["trace"], model.name, plan.index)
+        self._called = {one.key: self._called_graph(one) for one in plan.invoked}
         self._runner = NodeRunner(
             model, funcs, instance=plan.index, sink=self._send, alloc=self._alloc, dead=dead,
             on_call=self._trace.call if self._trace else None, waiting=self._is_input_waiting,
-            meter=Meter(self._group.board(board_name(model.name, plan.index), WORDS)),
+            meter=Meter(self._group.board(board_name(model.name, plan.index), WORDS)), called=self._called,
         )
         self._inputs = [reader(self._group, name, plan.notices) for name in plan.inputs]
         names = [name for routes in plan.outputs for route in routes for name in route.queues]
@@ -196,6 +200,8 @@ class InstanceRunner:
         self._stopping.set()
         if self._doorbell is not None:
             self._doorbell.ring()
+        for graph in self._called.values():
+            graph.wake()
         if self._worker is not None:
             self._worker.stop()
 
@@ -208,6 +214,13 @@ class InstanceRunner:
         if self._runner is not None:
             self._runner.close()
             self._runner = None
+        for graph in self._called.values():
+            graph.close()
+
+    def _called_graph(self, one: InvokedPlan) -> CalledGraph:
+        queues = CalledQueues(one, self._plan.notices, self._group, self._stopping.is_set)
+        inputs = [f"input {i}" for i in range(len(one.inputs))]
+        return CalledGraph(f"{self._model.name}/{one.key}", inputs, one.outputs, queues)
 
     def _take_round(self, open_ports: dict[int, Queue]) -> bool:
         """Take at most one message from each port; whether there was any."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
-from dflow_core.errors import DflowError, NodeError, TensorError
+from dflow_core.errors import DflowError, NodeError, RunError, TensorError
 from dflow_core.executor.aligner import Aligner, MessageSet
 from dflow_core.executor.call_context import CallContext, OutputSink
+from dflow_core.executor.called_graph import CalledGraph, find_called
 from dflow_core.executor.forked import end_fork
 from dflow_core.executor.gathering import Gathered, Gatherer
 from dflow_core.executor.meter import BLOCKED, BUSY, CALLS, FAILED, Meter
@@ -57,6 +58,7 @@ class NodeRunner:
         waiting: Whether more input is there, so that a function may leave a call open; whoever gives it must call
             `settle` when there is no more.
         meter: Takes the counters.
+        called: The graphs its functions call, by key.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class NodeRunner:
         keep_exceptions: bool = False,
         waiting: Callable[[], bool] | None = None,
         meter: Meter | None = None,
+        called: Mapping[str, CalledGraph] = MappingProxyType({}),
     ) -> None:
         self.meter = meter = meter or Meter()
         self.calls = meter.ints[CALLS]
@@ -91,6 +94,7 @@ class NodeRunner:
         self._on_call = on_call
         self._keep_exceptions = keep_exceptions
         self._waiting = waiting
+        self._called = called
         self._open: list[CallContext] = []
         self._counted = 0.0, 0.0
         dead = list(dead)
@@ -108,7 +112,7 @@ class NodeRunner:
 
     def direct_call(self) -> Callable[..., object] | None:
         """The node's function, if a message may go around this runner to it: see `FlowFunc.direct` and `conclude`."""
-        if len(self._functions) != 1 or self._on_call is not None or self._keep_exceptions:
+        if len(self._functions) != 1 or self._on_call is not None or self._keep_exceptions or self._called:
             return None
         function, spec = self._functions[0], self._functions[0].spec
         holds = spec.holds_inputs or spec.stream_input or function.gatherer is not None
@@ -208,6 +212,14 @@ class NodeRunner:
         """Whether the current call may stay open: another one is, or more input waits."""
         return len(self._open) > 1 or (self._waiting is not None and self._waiting())
 
+    def called(self, key: str) -> CalledGraph:
+        """A graph its functions call.
+
+        Raises:
+            UsageError: there is none of that key.
+        """
+        return find_called(self._called, key, self._node)
+
     def complete(self, context: CallContext, error: BaseException | None = None) -> None:
         """End an open call: send what it sent, or end its inputs with an error."""
         try:
@@ -225,6 +237,8 @@ class NodeRunner:
     def explain(self, error: BaseException, inputs: Sequence[FlowMsg]) -> ErrorInfo:
         """What to send about an error that a function raised with these inputs."""
         message = error.message if isinstance(error, DflowError) else str(error)
+        if isinstance(error, RunError) and error.node:  # of a node in a graph that the function called
+            message = str(error).partition("\n")[0]
         if isinstance(error, SystemExit):
             message = f"user code called sys.exit({error.code!r})"
         shapes = tuple(_described(msg) for msg in inputs[:16])

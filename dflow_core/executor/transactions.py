@@ -95,13 +95,14 @@ class TransactionTable:
 
     Args:
         inputs, outputs: Numbers of root inputs and outputs.
+        last_id: Ids begin above this.
     """
 
-    def __init__(self, inputs: int, outputs: int) -> None:
+    def __init__(self, inputs: int, outputs: int, last_id: int = 0) -> None:
         self.counters = Counters()
         self._outputs = outputs
-        self._last_ids = [0] * inputs
-        self._last_id = 0
+        self._last_ids = [last_id] * inputs
+        self._last_id = last_id
         self._open: dict[int, _Transaction] = {}
 
     @property

@@ -115,9 +115,12 @@ def packed(
 
 def point_of(package: FuncPackage) -> FuncProcessPoint:
     """The process point that runs packed code."""
-    return FuncProcessPoint(
+    point = FuncProcessPoint(
         name=package.name, package=package.package, functions=package.functions, attrs=package.attrs
     )
+    for key, called in package.invoked.items():
+        point.add_invoked_closure(key, called)
+    return point
 
 
 def label_of(func: object) -> str:

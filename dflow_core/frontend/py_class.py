@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from dflow_core.errors import UsageError
 from dflow_core.frontend.building import Analysed, analyse, make_package, point_of
 from dflow_core.frontend.settings import CallOptions, Settings
-from dflow_core.graph import PACKER_ATTRIBUTE, FlowNode, FlowOutput, FuncPackage, Source
+from dflow_core.graph import (
+    PACKER_ATTRIBUTE,
+    FlowGraph,
+    FlowGraphProcessPoint,
+    FlowNode,
+    FlowOutput,
+    FuncPackage,
+    InvokedGraph,
+    ProcessPoint,
+    Source,
+)
 from dflow_core.types import FuncSpec
 
 T = TypeVar("T")
@@ -77,7 +88,8 @@ def _fnode(cls: type[object], /, *args: object, **kwargs: object) -> FlowNode:
     """A node with one function for each method of the class.
 
     Args:
-        args, kwargs: Arguments of the class; it is made in the executor only.
+        args, kwargs: Arguments of the class; it is made in the executor only. A process point or a FlowGraph among
+            them arrives there as an InvokedGraph, which the object can call while it works.
 
     Raises:
         UsageError: arguments the class does not take.
@@ -89,10 +101,28 @@ def _fnode(cls: type[object], /, *args: object, **kwargs: object) -> FlowNode:
         raise UsageError(f"{cls.__qualname__}.fnode: {error}", hint="give it what the class takes") from None
     except ValueError:  # no signature to be read: the executor will see
         pass
-    package = _pack_class(cls, args, kwargs)
+    invoked, args, kwargs = _invoked_among(cls, args, kwargs)
+    package = replace(_pack_class(cls, args, kwargs), invoked=invoked)
     node = MethodNode(package.input_num, package.output_num)
     node.add_process_point(point_of(package))
     return node.set_options(**getattr(cls, SETTINGS_ATTRIBUTE).node)
+
+
+def _invoked_among(
+    cls: type[object], args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> tuple[dict[str, ProcessPoint], tuple[object, ...], dict[str, object]]:
+    """The graphs and models among the arguments of a class, and the arguments with what stands for them."""
+    invoked: dict[str, ProcessPoint] = {}
+
+    def stand_in(name: str, value: object) -> object:
+        if not isinstance(value, (ProcessPoint, FlowGraph)):
+            return value
+        invoked[name] = value if isinstance(value, ProcessPoint) else FlowGraphProcessPoint(value)
+        return InvokedGraph(name)
+
+    names = list(inspect.signature(cls).parameters) if args else []
+    given = tuple(stand_in(names[i] if i < len(names) else f"{names[-1]}{i}", arg) for i, arg in enumerate(args))
+    return invoked, given, {key: stand_in(key, value) for key, value in kwargs.items()}
 
 
 def _pack_class(cls: object, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None) -> FuncPackage:

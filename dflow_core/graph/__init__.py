@@ -1,6 +1,6 @@
 """What the user wants run, as data: graphs, nodes, process points, batching, names.
 
-Imports errors, types and options; nothing else of the core.
+Imports message, errors, types and options; nothing else of the core.
 """
 
 from dflow_core.graph.attributes import NODE_ATTRIBUTES, OVERFLOWS, Attribute, AttrValue, QueueSettings
@@ -10,6 +10,7 @@ from dflow_core.graph.compile_config import read_compile_config
 from dflow_core.graph.flow_data import FlowData
 from dflow_core.graph.flow_graph import FlowGraph, Outputs
 from dflow_core.graph.foreign_points import OpaqueProcessPoint, PointCodec
+from dflow_core.graph.invoked_graph import InvokedCall, InvokedGraph, running
 from dflow_core.graph.names import name_scope
 from dflow_core.graph.node import FlowNode, FlowOutput, GraphView, PortMap, ProcessPoint, Source
 from dflow_core.graph.points import (
@@ -50,6 +51,8 @@ __all__ = [
     "FuncProcessPoint",
     "GraphProcessPoint",
     "GraphView",
+    "InvokedCall",
+    "InvokedGraph",
     "ModelProcessPoint",
     "OpaqueProcessPoint",
     "Outputs",
@@ -67,6 +70,7 @@ __all__ = [
     "point_from_bytes",
     "point_to_bytes",
     "read_compile_config",
+    "running",
     "save_graph",
     "serialize_graph",
 ]

@@ -46,6 +46,9 @@ def _walk(graph: GraphView, given: Sequence[Grain], scope: str, faults: list[Fau
             outputs = [results[i] if i < len(results) else () for i in node.point_outputs()]
         else:
             outputs = _node(node, grains, scope, faults)
+            for name, point in (node.point.invoked if node.point else {}).items():
+                if point.nested is not None:
+                    _walk(point.nested, [()] * len(point.nested.inputs), f"{scope}{node.name}/{name}/", faults)
         made.update(zip(node.outputs, outputs))
     return [made.get(output, ()) for output in graph.outputs]
 

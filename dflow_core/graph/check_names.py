@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from dflow_core.errors import Fault
+from dflow_core.graph.check_invoked import inner_graphs
 from dflow_core.graph.node import GraphView
 
 MAX_NAME = 127
@@ -43,11 +44,15 @@ def flattened_name_faults(graph: GraphView, max_depth: int) -> list[Fault]:
 
 def _paths(graph: GraphView, depth: int) -> Iterator[tuple[str, ...]]:
     for node in graph.nodes:
-        inner = node.point.nested if node.point else None
         yield (node.name,)
-        if inner is not None and depth > 1:
+    for place, inner in inner_graphs(graph):
+        if depth > 1:
             for path in _paths(inner, depth - 1):
-                yield (node.name, *path)
+                yield (*place, *path)
+    for node in graph.nodes:
+        for name, point in (node.point.invoked if node.point else {}).items():
+            if point.nested is None:
+                yield (node.name, name)
 
 
 def _unfit(what: str, names: Iterable[str]) -> Iterator[Fault]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dflow_core.graph.flow_data import FlowData
-from dflow_core.graph.node import FlowNode, FlowOutput, GraphView, Source
+from dflow_core.graph.node import FlowNode, FlowOutput, GraphView, ProcessPoint, Source
 
 _MERMAID = {"input": ('(["', '"])'), "node": ('["', '"]'), "output": ('(["', '"])')}
 _DOT = {"input": "ellipse", "node": "box", "output": "ellipse"}
@@ -27,6 +27,7 @@ class _Line:
     start: str
     end: str
     label: str
+    is_call: bool = False
 
 
 class _Picture:
@@ -61,6 +62,8 @@ class _Picture:
         for node in graph.nodes:
             box = self._node(node, depth, ports, exits)
             boxes.append(box)
+            called = node.point.invoked.items() if node.point else ()
+            boxes += [self._called(box, name, point, depth) for name, point in called]
         for node in graph.nodes:
             for i, source in enumerate(node.sources):
                 start = entries.get(source) if isinstance(source, FlowData) else exits.get(source) if source else None
@@ -83,6 +86,18 @@ class _Picture:
         exits.update(zip(node.outputs, ends))
         return box
 
+    def _called(self, caller: _Box, name: str, point: ProcessPoint, depth: int) -> _Box:
+        """What a function calls: a graph with what is in it, or a model; dotted lines go there and back."""
+        inner = point.nested
+        box = self._box("node", name, point.caption())
+        starts, ends = [box.id], [box.id]
+        if inner is not None and depth > 1 and inner.nodes:
+            box.kind = "graph"
+            box.inside, starts, ends = self._draw(inner, depth - 1)
+        self.lines += [_Line(caller.id, start, "calls", is_call=True) for start in dict.fromkeys(starts)]
+        self.lines += [_Line(end, caller.id, "", is_call=True) for end in dict.fromkeys(ends)]
+        return box
+
 
 def to_mermaid(graph: GraphView) -> str:
     """The graph as a Mermaid flowchart."""
@@ -92,7 +107,7 @@ def to_mermaid(graph: GraphView) -> str:
     for line in picture.lines:
         if line.start in drawn and line.end in drawn:
             label = f'|"{_mermaid_text(line.label)}"|' if line.label else ""
-            lines.append(f"  {line.start} -->{label} {line.end}")
+            lines.append(f"  {line.start} {'-.->' if line.is_call else '-->'}{label} {line.end}")
     return "\n".join(lines) + "\n"
 
 
@@ -103,8 +118,10 @@ def to_dot(graph: GraphView) -> str:
     lines = [f"digraph {_dot_text(graph.name)} {{", "  rankdir=LR;", *_dot_boxes(picture.boxes, "  ")]
     for line in picture.lines:
         if line.start in drawn and line.end in drawn:
-            label = f" [label={_dot_text(line.label)}]" if line.label else ""
-            lines.append(f"  {line.start} -> {line.end}{label};")
+            given = [f"label={_dot_text(line.label)}"] if line.label else []
+            given += ["style=dashed"] if line.is_call else []
+            attributes = f" [{', '.join(given)}]" if given else ""
+            lines.append(f"  {line.start} -> {line.end}{attributes};")
     return "\n".join([*lines, "}"]) + "\n"
 
 
@@ -139,6 +156,8 @@ def _what(node: FlowNode) -> str:
         words += f" {', '.join(names)}"
     if node.options.instances > 1:
         words += f" x{node.options.instances}"
+    if node.point.invoked:
+        words += f" calls {', '.join(node.point.invoked)}"
     return words
 
 

@@ -93,6 +93,11 @@ class ProcessPoint:
         return None
 
     @property
+    def invoked(self) -> Mapping[str, ProcessPoint]:
+        """What its functions may call while they work, by name."""
+        return MappingProxyType({})
+
+    @property
     def is_one_to_one(self) -> bool:
         """Whether each set of inputs surely gives one message on each output, unless `functions` says otherwise."""
         return False

@@ -71,6 +71,8 @@ def serialize_point(point: ProcessPoint, node: FlowNode | None, how: Writing) ->
         _write_graph_point(point, proto)
     elif isinstance(point, FuncProcessPoint):
         _write_func_point(point, proto, how.packages)
+        for name, inner in point.invoked.items():
+            proto.invoke_pps[name].CopyFrom(serialize_point(inner, None, how))
     elif isinstance(point, FlowGraphProcessPoint):
         proto.type = pb.ProcessPoint.FLOW_GRAPH
         proto.graphs.append(point.flow_graph.name)
@@ -93,9 +95,10 @@ def deserialize_point(proto: pb.ProcessPoint, how: Reading) -> ProcessPoint:
         PluginError: nobody registered its kind.
         ValueError: the message is no process point.
     """
-    readers = {"graph": _graph_point, "func": _func_point}
-    if proto.kind in readers:
-        return readers[proto.kind](proto)
+    if proto.kind == "graph":
+        return _graph_point(proto)
+    if proto.kind == "func":
+        return _func_point(proto, how)
     if proto.kind == "flow_graph":
         return FlowGraphProcessPoint(how.graph(proto.flow_graph), proto.name)
     if proto.kind == "model":
@@ -152,13 +155,18 @@ def _write_func_point(point: FuncProcessPoint, proto: pb.ProcessPoint, packages:
         proto.attrs[name].CopyFrom(serialize_value(value))
 
 
-def _func_point(proto: pb.ProcessPoint) -> FuncProcessPoint:
+def _func_point(proto: pb.ProcessPoint, how: Reading) -> FuncProcessPoint:
     point = FuncProcessPoint(
         proto.compile_cfg_file, proto.name, package=proto.package, functions=[_func(f) for f in proto.funcs],
         builtin=proto.builtin, attrs=dict(proto.pp_extend_attrs),
     )
     for name in sorted(proto.attrs):
         point.set_init_param(name, deserialize_value(proto.attrs[name]))
+    for name in sorted(proto.invoke_pps):
+        inner = deserialize_point(proto.invoke_pps[name], how)
+        if not isinstance(inner, (GraphProcessPoint, FlowGraphProcessPoint, ModelProcessPoint)):
+            raise ValueError(f"an invoked graph {name!r} of kind {inner.kind!r}")
+        point.add_invoked_closure(name, inner)
     return point
 
 

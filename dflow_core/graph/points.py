@@ -6,6 +6,7 @@ import enum
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import ClassVar
 
 from dflow_core.errors import OptionError, UsageError
@@ -85,6 +86,7 @@ class FuncPackage:
         input_num, output_num: Ports of all functions together.
         name: What a node made from it is called if nobody says.
         attrs: Facts about it as text, such as its source file and `fingerprint`.
+        invoked: What it may call while it works, by name.
     """
 
     package: bytes
@@ -93,6 +95,7 @@ class FuncPackage:
     output_num: int
     name: str
     attrs: Mapping[str, str] = field(default_factory=dict)
+    invoked: Mapping[str, ProcessPoint] = field(default_factory=dict)
 
 
 PACKER_ATTRIBUTE = "__dflow_packer__"
@@ -135,10 +138,12 @@ class FuncProcessPoint(ProcessPoint):
         self.package = package
         self.attrs = texts(attrs or {}, "attrs")
         self.init_params: dict[str, object] = {}
+        self._invoked: dict[str, ProcessPoint] = {}
         self._functions = tuple(functions)
         if py_func is not None:
             packed = _packer_of(py_func)(py_func)
             self.package, self._functions = packed.package, packed.functions
+            self._invoked.update(packed.invoked)
             self.attrs |= packed.attrs
             self.name = packed.name if name is None else name
 
@@ -146,6 +151,11 @@ class FuncProcessPoint(ProcessPoint):
     def functions(self) -> tuple[FuncSpec, ...]:
         """Its functions and the ports they own."""
         return self._functions
+
+    @property
+    def invoked(self) -> Mapping[str, ProcessPoint]:
+        """What `add_invoked_closure` was called with."""
+        return MappingProxyType(self._invoked)
 
     @property
     def is_one_to_one(self) -> bool:
@@ -178,6 +188,33 @@ class FuncProcessPoint(ProcessPoint):
                 hint="give other things to the constructor of a @pyflow class: Cls.fnode(thing)",
             )
         self.init_params[name] = list(value) if isinstance(value, (list, tuple)) else value
+
+    def add_invoked_closure(self, name: str, graph_point: ProcessPoint | FlowGraph) -> None:
+        """Give the function a graph or a model that it calls while it works (runtime-semantics.md section 18).
+
+        Each instance of the function has instances of its own of everything in there.
+
+        Args:
+            name: What the function calls it by; unique in this point.
+            graph_point: A GraphProcessPoint, FlowGraphProcessPoint or ModelProcessPoint; a FlowGraph stands for a point
+                around it.
+
+        Raises:
+            UsageError: another kind of point, or a name that is taken or cannot be one.
+        """
+        point = FlowGraphProcessPoint(graph_point) if isinstance(graph_point, FlowGraph) else graph_point
+        check_type(name, str, "a text as name of an invoked graph")
+        if not name or not name.isprintable() or "/" in name:
+            raise UsageError(f"expected a name of printable characters without '/', got {name!r}")
+        if not isinstance(point, (GraphProcessPoint, FlowGraphProcessPoint, ModelProcessPoint)):
+            raise UsageError(
+                f"invoked graph {name!r}: expected a GraphProcessPoint, FlowGraphProcessPoint or ModelProcessPoint, "
+                f"got {point!r}",
+                hint="put a function into a graph: FlowGraphProcessPoint(FlowGraph([...]))",
+            )
+        if name in self._invoked:
+            raise UsageError(f"{self.name!r} has an invoked graph called {name!r} already", hint="choose another name")
+        self._invoked[name] = point
 
 
 class FlowGraphProcessPoint(ProcessPoint):

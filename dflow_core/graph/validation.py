@@ -6,12 +6,13 @@ import dataclasses
 
 from dflow_core.errors import Fault
 from dflow_core.graph.check_alignment import alignment_faults
+from dflow_core.graph.check_invoked import inner_graphs, invoked_faults
 from dflow_core.graph.check_names import flattened_name_faults, name_faults
 from dflow_core.graph.check_types import Describe, type_faults
 from dflow_core.graph.check_wiring import wiring_faults
 from dflow_core.graph.node import GraphView
 
-MAX_NESTING = 4
+MAX_NESTING = 16
 
 
 def graph_faults(graph: GraphView, describe: Describe | None = None) -> tuple[Fault, ...]:
@@ -33,14 +34,13 @@ def graph_faults(graph: GraphView, describe: Describe | None = None) -> tuple[Fa
 
 def _own_faults(graph: GraphView, describe: Describe | None, depth: int) -> list[Fault]:
     faults = [*name_faults(graph), *wiring_faults(graph), *type_faults(graph, describe, MAX_NESTING - depth)]
-    for node in graph.nodes:
-        inner = node.point.nested if node.point else None
-        if inner is None:
-            continue
+    for place, inner in inner_graphs(graph):
+        scope = "/".join(place)
         if depth == MAX_NESTING:
             message = f"expected graphs nested at most {MAX_NESTING} deep, got one more"
-            faults.append(Fault("nesting", node.name, "", message, "put the inner nodes into the graph around them"))
+            faults.append(Fault("nesting", scope, "", message, "put the inner nodes into the graph around them"))
             continue
         for fault in _own_faults(inner, describe, depth + 1):
-            faults.append(dataclasses.replace(fault, node=f"{node.name}/{fault.node}"))
+            faults.append(dataclasses.replace(fault, node=f"{scope}/{fault.node}"))
+    faults += invoked_faults(graph, describe)
     return faults

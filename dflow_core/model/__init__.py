@@ -1,19 +1,21 @@
 """What can be deployed, as data: FlowModel, the kinds of PneModel, ModelRelation, DeployPlan, and the OM file."""
 
 from dflow_core.model.dead_part import DeadPart
-from dflow_core.model.deploy_plan import DeployPlan, InstancePlan, ProcessPlan, QueuePlan, Route
+from dflow_core.model.deploy_plan import DeployPlan, InstancePlan, InvokedPlan, ProcessPlan, QueuePlan, Route
 from dflow_core.model.files import write_atomically
 from dflow_core.model.flow_model import (
     GRAPH_OPTIONS,
     Endpoint,
     FlowModel,
     GraphModel,
+    InvokedEndpoints,
     ModelEndpoints,
     ModelRelation,
     PneModel,
     SerializedModel,
     UdfModel,
 )
+from dflow_core.model.invoked import called_by, called_part, own_part
 from dflow_core.model.om_file import (
     OmInfo,
     OmSubmodel,
@@ -36,6 +38,8 @@ __all__ = [
     "GraphModel",
     "InstancePlace",
     "InstancePlan",
+    "InvokedEndpoints",
+    "InvokedPlan",
     "ModelEndpoints",
     "ModelRelation",
     "NodePlacement",
@@ -50,8 +54,11 @@ __all__ = [
     "SerializedModel",
     "ThreadShare",
     "UdfModel",
+    "called_by",
+    "called_part",
     "inspect_om",
     "om_chunks",
+    "own_part",
     "pack_submodel",
     "read_om",
     "unpack_submodel",

@@ -6,7 +6,7 @@ Also the front door for the messages themselves (`control.py`); only who supervi
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from google.protobuf.message import DecodeError
 
@@ -25,7 +25,7 @@ from dflow_core.model.control import (
     Stop,
 )
 from dflow_core.model.dead_part import DeadPart
-from dflow_core.model.deploy_plan import InstancePlan, ProcessPlan, Route
+from dflow_core.model.deploy_plan import InstancePlan, InvokedPlan, ProcessPlan, Route
 from dflow_core.proto import control_pb2 as pb
 
 __all__ = [
@@ -162,7 +162,10 @@ def _process_proto(plan: ProcessPlan) -> pb.Process:
         pb.Instance(
             model=i.model, index=i.index, count=i.count, process=i.process, device=i.device, threads=i.threads,
             inputs=i.inputs, notices=dict(i.notices),
-            outputs=[pb.Output(routes=map(_route_proto, output)) for output in i.outputs],
+            outputs=map(_routes_proto, i.outputs),
+            invoked=[
+                pb.Invoked(key=one.key, inputs=map(_routes_proto, one.inputs), outputs=one.outputs) for one in i.invoked
+            ],
         )
         for i in plan.instances
     ]
@@ -173,20 +176,20 @@ def _process(proto: pb.Process) -> ProcessPlan:
     instances = tuple(
         InstancePlan(
             i.model, i.index, i.count, i.process, i.device, i.threads, tuple(i.inputs),
-            tuple(tuple(map(_route, output.routes)) for output in i.outputs),
-            dict(i.notices),
+            tuple(map(_routes, i.outputs)), dict(i.notices),
+            tuple(InvokedPlan(one.key, tuple(map(_routes, one.inputs)), tuple(one.outputs)) for one in i.invoked),
         )
         for i in proto.instances
     )
     return ProcessPlan(proto.name, proto.engine, proto.env, instances)
 
 
-def _route_proto(route: Route) -> pb.Route:
-    return pb.Route(queues=route.queues, by=route.by, spares=route.spares)
+def _routes_proto(routes: Sequence[Route]) -> pb.Output:
+    return pb.Output(routes=[pb.Route(queues=route.queues, by=route.by, spares=route.spares) for route in routes])
 
 
-def _route(proto: pb.Route) -> Route:
-    return Route(tuple(proto.queues), proto.by, proto.spares)
+def _routes(proto: pb.Output) -> tuple[Route, ...]:
+    return tuple(Route(tuple(route.queues), route.by, route.spares) for route in proto.routes)
 
 
 def _failure_proto(failure: Failure) -> pb.Failure:

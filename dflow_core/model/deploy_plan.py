@@ -66,6 +66,26 @@ def index_of(by: str, trans_id: int, route_label: int, count: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class InvokedPlan:
+    """A graph that an instance's functions call; its models have an instance for this one alone.
+
+    Args:
+        key: What the functions call it by.
+        inputs: Routes of each of its inputs.
+        outputs: Queue to fetch each of its outputs from.
+    """
+
+    key: str
+    inputs: tuple[tuple[Route, ...], ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def feeds(self) -> tuple[str, ...]:
+        """The queues the instance puts something into."""
+        return tuple(queue for routes in self.inputs for route in routes for queue in route.queues)
+
+
+@dataclass(frozen=True, slots=True)
 class InstancePlan:
     """One instance of a submodel.
 
@@ -79,6 +99,7 @@ class InstancePlan:
         inputs: Queue name for each input port.
         outputs: Routes for each output port; several where the output fans out, none where nobody reads it.
         notices: For each queue named above that may drop messages, the queue that tells of them.
+        invoked: The graphs its functions call.
     """
 
     model: str
@@ -90,6 +111,12 @@ class InstancePlan:
     inputs: tuple[str, ...]
     outputs: tuple[tuple[Route, ...], ...]
     notices: Mapping[str, str] = field(default_factory=dict, hash=False)
+    invoked: tuple[InvokedPlan, ...] = ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Every queue it takes something from."""
+        return (*self.inputs, *(queue for one in self.invoked for queue in one.outputs))
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,28 @@ class ModelEndpoints:
 
 
 @dataclass(frozen=True, slots=True)
+class InvokedEndpoints:
+    """A graph that the functions of a model call (runtime-semantics.md section 18).
+
+    Args:
+        model: The model whose functions call it.
+        key: What they call it by.
+        inputs: Endpoints they feed.
+        outputs: Endpoints they fetch.
+    """
+
+    model: str
+    key: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """`<model>/<key>`."""
+        return f"{self.model}/{self.key}"
+
+
+@dataclass(frozen=True, slots=True)
 class ModelRelation:
     """How the submodels of a FlowModel are joined (runtime-semantics.md section 20).
 
@@ -124,6 +146,7 @@ class ModelRelation:
         submodels: Endpoints of each submodel, by model name.
         root: The graph seen from outside: `inputs` are fed by the caller, `outputs` are fetched.
         input_names, output_names: What the caller calls those, in the same order.
+        invoked: The graphs that functions call; their models are submodels like the others.
     """
 
     endpoints: tuple[Endpoint, ...]
@@ -131,6 +154,11 @@ class ModelRelation:
     root: ModelEndpoints
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
+    invoked: tuple[InvokedEndpoints, ...] = ()
+
+    def invoked_by(self, model: str) -> tuple[InvokedEndpoints, ...]:
+        """The graphs that the functions of a model call."""
+        return tuple(one for one in self.invoked if one.model == model)
 
     def endpoint(self, name: str) -> Endpoint:
         """The endpoint of that name.

@@ -22,6 +22,7 @@ from dflow_core.model.flow_model import (
     Endpoint,
     FlowModel,
     GraphModel,
+    InvokedEndpoints,
     ModelEndpoints,
     ModelRelation,
     PneModel,
@@ -286,6 +287,15 @@ def _serialize_relation(relation: ModelRelation) -> pb.ModelRelationDef:
         root_model_endpoint_info=_serialize_sides(relation.root),
         input_name=relation.input_names,
         output_name=relation.output_names,
+        invoked_model_queue_info=[
+            pb.InvokedModelQueueEntry(
+                key=one.name,
+                value=pb.InvokedModelQueueInfo(
+                    input_queue_name=one.inputs, output_queue_name=one.outputs, model=one.model, key=one.key
+                ),
+            )
+            for one in relation.invoked
+        ],
     )
 
 
@@ -298,6 +308,10 @@ def _relation(proto: pb.ModelRelationDef) -> ModelRelation:
         _sides(proto.root_model_endpoint_info),
         tuple(proto.input_name),
         tuple(proto.output_name),
+        tuple(
+            InvokedEndpoints(v.model, v.key, tuple(v.input_queue_name), tuple(v.output_queue_name))
+            for v in (entry.value for entry in proto.invoked_model_queue_info)
+        ),
     )
     _unique("endpoints", [item.name for item in relation.endpoints])
     _unique("models", [entry.key for entry in entries])
@@ -306,7 +320,16 @@ def _relation(proto: pb.ModelRelationDef) -> ModelRelation:
         unknown = {*sides.inputs, *sides.outputs} - known
         if unknown:
             raise ValueError(f"{sides.model_name!r} uses endpoints that are not listed: {sorted(unknown)}")
+    _check_invoked(relation, known)
     return relation
+
+
+def _check_invoked(relation: ModelRelation, known: set[str]) -> None:
+    _unique("invoked graphs", [one.name for one in relation.invoked])
+    for one in relation.invoked:
+        unknown = {*one.inputs, *one.outputs} - known
+        if unknown or one.model not in relation.submodels:
+            raise ValueError(f"invoked graph {one.name!r} uses what is not listed: {sorted(unknown) or one.model!r}")
 
 
 def _unique(what: str, names: Sequence[str]) -> None:

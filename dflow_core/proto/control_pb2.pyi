@@ -22,8 +22,18 @@ class Output(_message.Message):
     routes: _containers.RepeatedCompositeFieldContainer[Route]
     def __init__(self, routes: _Optional[_Iterable[_Union[Route, _Mapping]]] = ...) -> None: ...
 
+class Invoked(_message.Message):
+    __slots__ = ("key", "inputs", "outputs")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    inputs: _containers.RepeatedCompositeFieldContainer[Output]
+    outputs: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, key: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[Output, _Mapping]]] = ..., outputs: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class Instance(_message.Message):
-    __slots__ = ("model", "index", "count", "process", "device", "threads", "inputs", "outputs", "notices")
+    __slots__ = ("model", "index", "count", "process", "device", "threads", "inputs", "outputs", "notices", "invoked")
     class NoticesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -40,6 +50,7 @@ class Instance(_message.Message):
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
     NOTICES_FIELD_NUMBER: _ClassVar[int]
+    INVOKED_FIELD_NUMBER: _ClassVar[int]
     model: str
     index: int
     count: int
@@ -49,7 +60,8 @@ class Instance(_message.Message):
     inputs: _containers.RepeatedScalarFieldContainer[str]
     outputs: _containers.RepeatedCompositeFieldContainer[Output]
     notices: _containers.ScalarMap[str, str]
-    def __init__(self, model: _Optional[str] = ..., index: _Optional[int] = ..., count: _Optional[int] = ..., process: _Optional[str] = ..., device: _Optional[str] = ..., threads: _Optional[int] = ..., inputs: _Optional[_Iterable[str]] = ..., outputs: _Optional[_Iterable[_Union[Output, _Mapping]]] = ..., notices: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    invoked: _containers.RepeatedCompositeFieldContainer[Invoked]
+    def __init__(self, model: _Optional[str] = ..., index: _Optional[int] = ..., count: _Optional[int] = ..., process: _Optional[str] = ..., device: _Optional[str] = ..., threads: _Optional[int] = ..., inputs: _Optional[_Iterable[str]] = ..., outputs: _Optional[_Iterable[_Union[Output, _Mapping]]] = ..., notices: _Optional[_Mapping[str, str]] = ..., invoked: _Optional[_Iterable[_Union[Invoked, _Mapping]]] = ...) -> None: ...
 
 class Process(_message.Message):
     __slots__ = ("name", "engine", "env", "instances")

@@ -187,19 +187,41 @@ class ModelEndpointEntry(_message.Message):
     value: ModelEndpointInfo
     def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[ModelEndpointInfo, _Mapping]] = ...) -> None: ...
 
+class InvokedModelQueueInfo(_message.Message):
+    __slots__ = ("input_queue_name", "output_queue_name", "model", "key")
+    INPUT_QUEUE_NAME_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_QUEUE_NAME_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    input_queue_name: _containers.RepeatedScalarFieldContainer[str]
+    output_queue_name: _containers.RepeatedScalarFieldContainer[str]
+    model: str
+    key: str
+    def __init__(self, input_queue_name: _Optional[_Iterable[str]] = ..., output_queue_name: _Optional[_Iterable[str]] = ..., model: _Optional[str] = ..., key: _Optional[str] = ...) -> None: ...
+
+class InvokedModelQueueEntry(_message.Message):
+    __slots__ = ("key", "value")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    value: InvokedModelQueueInfo
+    def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[InvokedModelQueueInfo, _Mapping]] = ...) -> None: ...
+
 class ModelRelationDef(_message.Message):
-    __slots__ = ("endpoint", "submodel_endpoint_info", "root_model_endpoint_info", "input_name", "output_name")
+    __slots__ = ("invoked_model_queue_info", "endpoint", "submodel_endpoint_info", "root_model_endpoint_info", "input_name", "output_name")
+    INVOKED_MODEL_QUEUE_INFO_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     SUBMODEL_ENDPOINT_INFO_FIELD_NUMBER: _ClassVar[int]
     ROOT_MODEL_ENDPOINT_INFO_FIELD_NUMBER: _ClassVar[int]
     INPUT_NAME_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_NAME_FIELD_NUMBER: _ClassVar[int]
+    invoked_model_queue_info: _containers.RepeatedCompositeFieldContainer[InvokedModelQueueEntry]
     endpoint: _containers.RepeatedCompositeFieldContainer[EndpointDef]
     submodel_endpoint_info: _containers.RepeatedCompositeFieldContainer[ModelEndpointEntry]
     root_model_endpoint_info: ModelEndpointInfo
     input_name: _containers.RepeatedScalarFieldContainer[str]
     output_name: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, endpoint: _Optional[_Iterable[_Union[EndpointDef, _Mapping]]] = ..., submodel_endpoint_info: _Optional[_Iterable[_Union[ModelEndpointEntry, _Mapping]]] = ..., root_model_endpoint_info: _Optional[_Union[ModelEndpointInfo, _Mapping]] = ..., input_name: _Optional[_Iterable[str]] = ..., output_name: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, invoked_model_queue_info: _Optional[_Iterable[_Union[InvokedModelQueueEntry, _Mapping]]] = ..., endpoint: _Optional[_Iterable[_Union[EndpointDef, _Mapping]]] = ..., submodel_endpoint_info: _Optional[_Iterable[_Union[ModelEndpointEntry, _Mapping]]] = ..., root_model_endpoint_info: _Optional[_Union[ModelEndpointInfo, _Mapping]] = ..., input_name: _Optional[_Iterable[str]] = ..., output_name: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SubmodelSummary(_message.Message):
     __slots__ = ("name", "type", "engine")

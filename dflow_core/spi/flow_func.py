@@ -29,6 +29,7 @@ class FuncParams:
         threads: Threads it may use.
         input_num, output_num: Ports of the whole node.
         attrs: Init parameters.
+        called: Keys of the graphs its functions may call.
     """
 
     name: str
@@ -39,6 +40,30 @@ class FuncParams:
     input_num: int = 1
     output_num: int = 1
     attrs: Mapping[str, object] = field(default_factory=dict)
+    called: tuple[str, ...] = ()
+
+
+class GraphCall(abc.ABC):
+    """A call of a graph by a function; any thread may use it."""
+
+    @abc.abstractmethod
+    def results(self, timeout: float | None = None) -> Sequence[Sequence[FlowMsg | None]]:
+        """Wait for the end of the call, up to `timeout` seconds; the same again once it has ended.
+
+        Returns:
+            For each result (one, unless a node in there sends several) a message for each output, in order; None where
+            a branch was not taken. Nothing at all if no node sent anything.
+
+        Raises:
+            NodeError: a node in there failed; names it, with its traceback.
+            InstanceLostError: an executor in there died.
+            WaitTimeoutError: it has not ended within the limit; it goes on.
+            ClosedError: it was cancelled, or the graph ends.
+        """
+
+    @abc.abstractmethod
+    def cancel(self) -> None:
+        """Let it go: what still comes of it is dropped, and who waits for it gets a ClosedError. Idempotent."""
 
 
 class RunContext(abc.ABC):
@@ -99,6 +124,21 @@ class RunContext(abc.ABC):
     @abc.abstractmethod
     def complete(self, error: BaseException | None = None) -> None:
         """End a call that `defer` left open: sends what it sent, or ends its inputs with the error, as `proc` would."""
+
+    def call_graph(self, key: str, inputs: Sequence[object]) -> GraphCall:
+        """Call a graph that was given to the node with `add_invoked_closure`.
+
+        Its messages inherit the head of the current call's first input, transaction included.
+
+        Args:
+            key: What it is called by.
+            inputs: One value or message for each of its inputs.
+
+        Raises:
+            UsageError: the node has no such graph, or it has another number of inputs.
+            PoolExhaustedError: there is no memory for the inputs.
+        """
+        raise UsageError(f"there is no graph {key!r} to call here", hint="give the node one with add_invoked_closure")
 
 
 class FlowFunc(abc.ABC):

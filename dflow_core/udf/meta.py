@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dflow_core.errors import UsageError
+from dflow_core.errors import ClosedError, DflowError, UsageError, WaitTimeoutError
 from dflow_core.message import (
     USER_DATA_SIZE,
     DataFlag,
@@ -25,12 +25,15 @@ from dflow_core.message import (
 )
 from dflow_core.spi import FuncParams, RunContext
 from dflow_core.types import Array, DataType, numpy_dtype_of
+from dflow_core.udf.logger import logger
 
 SUCCESS = 0
 ERR_PARAM_INVALID = 164000
 ERR_ATTR_NOT_EXISTS = 164001
 ERR_ATTR_TYPE_MISMATCH = 164002
 FAILED = 564000
+ERR_TIME_OUT = 564001
+STATUS_EXIT = 564004
 
 _T = TypeVar("_T")
 _ALIGNMENTS = (32, 64, 128, 256, 512, 1024)
@@ -229,6 +232,38 @@ class MetaRunContext:
         codes = [self.set_output(index, output) for output in outputs]
         return next((code for code in codes if code), SUCCESS)
 
+    def run_flow_model(
+        self, model_key: str, input_msgs: Sequence[FlowMsg | Array], timeout: int
+    ) -> tuple[int, list[FlowMsg]]:
+        """Call a graph that was given to the node with `add_invoked_closure`, and wait for it.
+
+        Args:
+            model_key: What it is called by.
+            input_msgs: One message for each of its inputs.
+            timeout: Milliseconds; -1 waits until it ends.
+
+        Returns:
+            0 and a message for each output (a null message where a branch was not taken), or a code and nothing: 164000
+            for a key or a number of inputs that is wrong, 564001 if it did not end in time, 564004 if the graph ends,
+            the code of a function in there that gave one, else 564000. What was wrong goes to the log.
+        """
+        values = [msg.tensor if isinstance(msg, _WritableMsg) else msg for msg in input_msgs]
+        try:
+            call = self._context.call_graph(model_key, values)
+        except UsageError as error:
+            return _refused(model_key, ERR_PARAM_INVALID, error)
+        try:
+            rows = call.results(None if timeout < 0 else timeout / 1000)
+        except WaitTimeoutError as error:
+            call.cancel()
+            return _refused(model_key, ERR_TIME_OUT, error)
+        except ClosedError as error:
+            return _refused(model_key, STATUS_EXIT, error)
+        except DflowError as error:
+            return _refused(model_key, getattr(error, "ret_code", 0) or FAILED, error)
+        null = FlowMsg(self._head.derive(data_flag=self._head.data_flag | DataFlag.NULL))
+        return SUCCESS, [msg or null for row in rows for msg in row]
+
     def get_user_data(self, size: int = USER_DATA_SIZE, offset: int = 0) -> bytes:
         """User data of the current input: `size` bytes from `offset`."""
         if size <= 0 or offset < 0 or offset + size > USER_DATA_SIZE:
@@ -238,6 +273,11 @@ class MetaRunContext:
     def get_transaction_id(self) -> int:
         """Transaction of the current input."""
         return self._head.trans_id
+
+
+def _refused(key: str, code: int, error: DflowError) -> tuple[int, list[FlowMsg]]:
+    logger.error("run_flow_model(%s): %s", key, error)
+    return code, []
 
 
 class _WritableMsg(FlowMsg):

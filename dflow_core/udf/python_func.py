@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable, Sequence
 
 from dflow_core.errors import NodeError, UsageError
+from dflow_core.graph import running
 from dflow_core.message import FlowMsg, decode
 from dflow_core.spi import FlowFunc, FuncParams, RunContext
 from dflow_core.types import FuncSpec
@@ -85,12 +86,21 @@ class ValueFunc(FlowFunc):
         self._method = method
         self._spec = spec
         self._call: Callable[..., object] | None = None
+        self._calls_graphs = False
 
     def init(self, params: FuncParams) -> None:
         self._instance.init(params)
         self._call = self._instance.bound(self._method.name)
+        self._calls_graphs = bool(params.called)
 
     def proc(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
+        if self._calls_graphs:
+            with running(context):
+                self._work(context, inputs)
+        else:
+            self._work(context, inputs)
+
+    def _work(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
         assert self._call is not None, "init() first"
         values = [_value(msg) for msg in inputs]
         self.deliver(context, self._call(values) if self._spec.gather else self._call(*values))

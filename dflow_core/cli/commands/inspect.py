@@ -32,6 +32,9 @@ def inspect(services: Services, output: Output, file: Path, verify: bool) -> int
             for one in info.submodels
         ],
     )
+    for one in model.relation.invoked:
+        sides = f"{counted(len(one.inputs), 'input')}, {counted(len(one.outputs), 'output')}"
+        output.line(f"  {one.model} calls {one.key!r}: {sides}")
     if verify:
         output.line(f"\nevery byte checked: {counted(len(model.submodels), 'submodel')} loaded", style="green")
     output.document(_document(info, model, verify))
@@ -65,6 +68,7 @@ def _document(info: OmInfo, model: FlowModel, verified: bool) -> dict[str, objec
             {"name": one.name, "kind": one.type, "engine": one.engine, "size": one.partition.size}
             for one in info.submodels
         ],
+        "invoked": model.relation.invoked,
         "verified": verified,
     }
 

@@ -1,4 +1,4 @@
-"""Graphs inside nodes are poured into the graph around them."""
+"""Graphs inside nodes are poured into the graph around them, and graphs that functions call laid beside it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields, replace
 
-from dflow_core.compiler.ir import IrGraph, IrNode
+from dflow_core.compiler.ir import IrCall, IrGraph, IrNode
 from dflow_core.compiler.passes.base import Pass, PassResult
 from dflow_core.errors import Fault, GraphError
 from dflow_core.graph import QueueSettings
@@ -16,7 +16,8 @@ from dflow_core.types import NodeOptions
 class Flatten(Pass):
     """Puts the nodes of a graph inside a node in that node's place, under names `<node>/<inner>`.
 
-    Inputs and outputs are joined by position. Depth is limited where graphs are lowered.
+    Inputs and outputs are joined by position. Depth is limited where graphs are lowered. The nodes of a graph that a
+    function calls follow the function, under names `<node>/<key>/<inner>`; they are joined to nothing but the function.
     """
 
     name = "flatten"
@@ -29,7 +30,7 @@ class Flatten(Pass):
         twice = _repeated([node.name for node in graph.nodes])
         if twice:
             return f"several nodes are called {', '.join(twice)}"
-        left = [node.name for node in graph.nodes if node.body is not None]
+        left = [n.name for n in graph.nodes if n.body is not None or any(call.body for call in n.calls)]
         return f"graphs are left inside {', '.join(left)}" if left else None
 
 
@@ -38,24 +39,54 @@ def _flat(graph: IrGraph, changed: list[str]) -> IrGraph:
         assert node.body is not None
         body = _flat(node.body, changed)
         _check_options(graph, node, body)
-        graph = _spliced(graph, node, _scoped(node, body))
+        graph = _spliced(graph, node, _scoped(node.name, body, node.inputs, node.labels))
         changed.append(f"{node.name}: its {len(body.nodes)} nodes took its place")
+    graph = replace(graph, nodes=tuple(found for node in graph.nodes for found in _with_called(node, changed)))
     _check_names(graph)
     return graph
 
 
-def _scoped(node: IrNode, body: IrGraph) -> IrGraph:
-    """The graph inside, under names of the graph around it and fed by what feeds the node."""
-    names = {endpoint: f"{node.name}/{endpoint}" for inner in body.nodes for endpoint in inner.outputs}
+def _with_called(node: IrNode, changed: list[str]) -> list[IrNode]:
+    """A node and, behind it, the nodes of the graphs its function calls."""
+    calls: list[IrCall] = []
+    nodes: list[IrNode] = []
+    for call in node.calls:
+        if call.body is None:
+            calls.append(call)
+            continue
+        scope = f"{node.name}/{call.key}"
+        flat = _flat(call.body, changed)
+        ends = [f"{scope}:{item.name}" for item in flat.inputs]
+        labels = (*(f"{label}/{call.key}" for label in node.labels), *node.labels)
+        body = _scoped(scope, flat, ends, labels)
+        inputs = tuple(replace(item, endpoint=end) for item, end in zip(flat.inputs, ends))
+        calls.append(replace(call, body=None, inputs=inputs, outputs=tuple(o.endpoint for o in body.outputs)))
+        nodes += body.nodes
+        changed.append(f"{node.name}: calls {call.key!r}, which has {len(body.nodes)} nodes")
+    return [replace(node, calls=tuple(calls)), *nodes]
+
+
+def _scoped(scope: str, body: IrGraph, feeds: Sequence[str], labels: Sequence[str]) -> IrGraph:
+    """The graph inside, under names and labels of the graph around it and fed by what feeds its place."""
+    ends = [e for inner in body.nodes for e in inner.outputs]
+    ends += [item.endpoint for inner in body.nodes for call in inner.calls for item in call.inputs]
+    names = {endpoint: _joined(scope, endpoint) for endpoint in ends}
     nodes = tuple(
         replace(
-            inner, name=f"{node.name}/{inner.name}", outputs=tuple(names[e] for e in inner.outputs),
-            labels=(*(f"{outer}/{label}" for label in inner.labels for outer in node.labels), *node.labels),
+            inner, name=_joined(scope, inner.name), outputs=tuple(names[e] for e in inner.outputs),
+            labels=(*(f"{outer}/{label}" for label in inner.labels for outer in labels), *labels),
         )
         for inner in body.nodes
     )
-    names.update(zip((item.endpoint for item in body.inputs), node.inputs))
+    names.update(zip((item.endpoint for item in body.inputs), feeds))
     return replace(body, nodes=nodes).rewired(names)
+
+
+def _joined(scope: str, name: str) -> str:
+    """A name in a scope; the only node of a model that is called has none, and is called like the scope."""
+    if not scope:
+        return name
+    return scope + ("" if not name or name.startswith(":") else "/") + name
 
 
 def _spliced(graph: IrGraph, node: IrNode, body: IrGraph) -> IrGraph:
@@ -98,6 +129,7 @@ def _check_names(graph: IrGraph) -> None:
         for name in _repeated([node.name for node in graph.nodes])
     ]
     ends = [item.endpoint for item in graph.inputs] + [e for node in graph.nodes for e in node.outputs]
+    ends += [item.endpoint for node in graph.nodes for call in node.calls for item in call.inputs]
     if not faults:
         text = "an input and an output have this name once graphs inside are flattened"
         faults = [Fault("duplicate-name", name, "", text, "rename the graph") for name in _repeated(ends)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dflow_core.compiler.ir import IrGraph, IrInput, IrNode, IrOutput, map_bodies
+from dflow_core.compiler.ir import IrCall, IrGraph, IrInput, IrNode, IrOutput, map_bodies
 from dflow_core.compiler.passes.base import Pass, PassResult
 from dflow_core.errors import Fault, GraphError, ModelFormatError
 from dflow_core.graph import ModelProcessPoint, QueueSettings
@@ -65,6 +65,11 @@ def body_of(model: FlowModel, point: ModelProcessPoint) -> IrGraph:
                 labels=compiled.labels or (name,),
                 balance=compiled.balance,
                 compiled=compiled,
+                calls=tuple(
+                    IrCall(one.key, None, tuple(IrInput(_short(e), e, None, queue(e)) for e in one.inputs), one.outputs)
+                    for one in relation.invoked
+                    if one.model == name
+                ),
             )
         )
     specs = {e: _spec(model.submodels[n], port) for e in relation.root.inputs for n, port in relation.consumers(e)[:1]}
@@ -72,6 +77,10 @@ def body_of(model: FlowModel, point: ModelProcessPoint) -> IrGraph:
     inputs = tuple(IrInput(name, e, specs.get(e), queue(e)) for name, e in roots)
     outputs = tuple(IrOutput(name, e) for name, e in zip(relation.output_names, relation.root.outputs))
     return IrGraph(model.name, inputs, tuple(nodes), outputs)
+
+
+def _short(endpoint: str) -> str:
+    return endpoint.rpartition(":")[2]
 
 
 def _spec(model: PneModel, port: int) -> TensorSpec | None:

@@ -21,7 +21,7 @@ class Prune(Pass):
             node = producers.get(pending.pop())
             if node is not None and node.name not in needed:
                 needed.add(node.name)
-                pending += node.inputs
+                pending += node.needs
         gone = [node.name for node in graph.nodes if node.name not in needed]
         if not gone:
             return PassResult(graph)
@@ -29,6 +29,6 @@ class Prune(Pass):
         return PassResult(kept, tuple(f"{name}: taken out, no output needs it" for name in gone))
 
     def ensures(self, graph: IrGraph) -> str | None:
-        read = {e for node in graph.nodes for e in node.inputs} | {o.endpoint for o in graph.outputs}
+        read = {e for node in graph.nodes for e in node.needs} | {o.endpoint for o in graph.outputs}
         idle = [node.name for node in graph.nodes if not read & set(node.outputs)]
         return f"nobody reads {', '.join(idle)}" if idle else None

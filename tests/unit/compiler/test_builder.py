@@ -313,10 +313,11 @@ def test_one_graph_can_be_nested_twice_and_in_itself_nested(registry, func):
 
 def test_graphs_nested_too_deep_are_refused(registry, func):
     graph = FlowGraph([func("a")(FlowData("x"))])
-    for depth in range(4):
+    for depth in range(16):
         graph = FlowGraph([FlowGraphProcessPoint(graph).fnode(1, 1, f"n{depth}")(FlowData("x"))])
-        if depth < 3:
-            FlowModelBuilder(registry).build(graph)
+        if depth == 14:
+            (name,) = FlowModelBuilder(registry).build(graph).submodels
+            assert name == "/".join(f"n{level}" for level in range(14, -1, -1)) + "/a"
     with pytest.raises(GraphError, match="nest"):
         FlowModelBuilder(registry).build(graph)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dflow_core.deploy.recovery import Cause, answers_for, merge_dead_parts
 from dflow_core.message import Aux, DataFlag, ErrorInfo, Member, MsgInfo
-from dflow_core.model import DeadPart, InstancePlan, ProcessPlan, Route, UdfModel
+from dflow_core.model import DeadPart, InstancePlan, InvokedPlan, ProcessPlan, Route, UdfModel
 from dflow_core.spi import LostMessage
 from dflow_core.types import FuncSpec
 
@@ -105,6 +105,14 @@ def test_an_unsent_batch_stands_for_itself_when_its_inputs_were_let_go():
     members = (Member(MsgInfo(trans_id=3)), Member(MsgInfo(trans_id=4)))
     ((queue, message),) = answers(process(), lost("", 3, aux=Aux(members)))
     assert queue == "o0" and len(message.aux.members) == 2
+
+
+def test_what_was_made_for_a_graph_that_it_calls_is_covered_by_the_input_it_worked_on():
+    plan, models = process()
+    invoked = (InvokedPlan("k", ((Route(("feed",)),),), ("fetch",)),)
+    plan = replace(plan, instances=(replace(plan.instances[0], invoked=invoked),))
+    found = answers((plan, models), lost("i0", 5), lost("", 5, label=77, step_id=77), lost("fetch", 5, label=77))
+    assert [(queue, message.info.key) for queue, message in found] == [("o0", (5, 0))]
 
 
 def test_blocks_that_were_never_written_are_no_messages():

@@ -71,6 +71,31 @@ def test_the_text_is_a_table_of_nodes_and_what_feeds_them():
     ]
 
 
+def test_what_a_function_calls_is_drawn_beside_it_with_dotted_lines_there_and_back():
+    caller = func(name="f")
+    caller.point.add_invoked_closure("model", GraphProcessPoint(Framework.ONNX, "/m.onnx"))
+    caller.point.add_invoked_closure("graph", FlowGraph([func(name="a")(FlowData("p"))], name="inner"))
+    graph = FlowGraph([caller(FlowData("x"))], name="g")
+    mermaid = graph.to_mermaid().splitlines()
+    assert mermaid[2:] == [
+        '  n2["f<br/>function calls model, graph"]',
+        '  n3["model<br/>onnx model"]',
+        '  subgraph n4["graph"]',
+        '    i5(["p"])',
+        '    n6["a<br/>function"]',
+        "  end",
+        '  o7(["f"])',
+        '  n2 -.->|"calls"| n3',
+        "  n3 -.-> n2",
+        "  i5 --> n6",
+        '  n2 -.->|"calls"| i5',
+        "  n6 -.-> n2",
+        "  i1 --> n2",
+        "  n2 --> o7",
+    ]
+    assert '  n2 -> n3 [label="calls", style=dashed];' in graph.to_dot().splitlines()
+
+
 @pytest.mark.parametrize("name", NASTY)
 def test_names_cannot_break_out_of_their_labels(name):
     graph = FlowGraph([func(name=name)(FlowData(name))], name=name)

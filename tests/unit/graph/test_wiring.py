@@ -147,10 +147,10 @@ def nested(depth: int) -> FlowGraph:
     return graph
 
 
-def test_four_levels_of_graphs_are_allowed_and_five_are_not():
-    assert nested(4).faults() == ()
-    fault = only_fault(nested(5))
-    assert (fault.kind, fault.node) == ("nesting", "g2/g3/g4/g5")
+def test_sixteen_levels_of_graphs_are_allowed_and_seventeen_are_not():
+    assert nested(16).faults() == ()
+    fault = only_fault(nested(17))
+    assert (fault.kind, fault.node) == ("nesting", "/".join(f"g{level}" for level in range(2, 18)))
 
 
 def test_faults_of_inner_graphs_name_the_way_to_the_node():

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dflow_core.errors import PeerGoneError
-from dflow_core.model import DeadPart, InstancePlan, ProcessPlan, Route
+from dflow_core.model import DeadPart, InstancePlan, InvokedPlan, ProcessPlan, Route
 from dflow_core.model.control_serde import (
     MAX_MESSAGE,
     ControlReader,
@@ -31,7 +31,8 @@ from dflow_core.model.control_serde import (
 
 INSTANCE = InstancePlan(
     "outer/模型", 1, 2, "p", "cpu:0", 3, ("q->a:0", "q->a:1"),
-    ((Route(("x",)), Route(("y@0", "y@1"), "load", 1)), ()),
+    ((Route(("x",)), Route(("y@0", "y@1"), "load", 1)), ()), {"x": "dropped: x"},
+    (InvokedPlan("k", ((Route(("k->b:0",)),), ()), ("b:0->k:0",)),),
 )
 MESSAGES = [
     LoadRequest(ProcessPlan("p", "UDF", "", (INSTANCE,)), ("outer/模型",)),
