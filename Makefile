@@ -32,6 +32,8 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
 PYTEST := $(BIN)/python -m pytest --config-file pyproject.toml --rootdir .
+# A file's tests stay together, for what they share; TEST_JOBS=0 runs all in one process.
+TEST_JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 
 .PHONY: help install demo test lint bench wheels coverage docs clean distclean
 
@@ -68,7 +70,7 @@ demo: $(VENV)/.installed
 	@$(BIN)/dflow demo -- $(DEMO_ARGS)
 
 test: $(VENV)/.tools
-	@$(PYTEST) $(TEST_ARGS)
+	@$(PYTEST) --numprocesses $(TEST_JOBS) --dist loadfile --no-loadscope-reorder $(TEST_ARGS)
 
 lint: $(VENV)/.tools
 	$(BIN)/ruff check --config pyproject.toml .

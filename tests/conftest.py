@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -112,12 +113,22 @@ def copy_source(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Pa
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory, copy_source: Callable[[Path], Path]) -> list[Path]:
-    """A wheel of the core and of each plugin."""
-    folder = tmp_path_factory.mktemp("wheels")
+    """A wheel of the core and of each plugin, made once for all processes of the run."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "wheels"
+    folder.mkdir(exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "made").exists():
+            _make_wheels(folder, copy_source)
+            (folder / "made").touch()
+    return sorted(folder.glob("*.whl"))
+
+
+def _make_wheels(folder: Path, copy_source: Callable[[Path], Path]) -> None:
     sources = [ROOT, *(path.parent for path in sorted(ROOT.glob("plugins/*/pyproject.toml")))]
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     call([*pip, "--wheel-dir", str(folder), *(str(copy_source(source)) for source in sources)], folder)
-    return sorted(folder.glob("*.whl"))
 
 
 @pytest.fixture(scope="session")

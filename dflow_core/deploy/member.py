@@ -68,7 +68,8 @@ def error_of(member: Member, instruction: GiveUp) -> DflowError:
     if failure.traceback:
         return NodeError(
             failure.message, node=node, instance=instance, error_type=failure.kind,
-            remote_traceback=failure.traceback, hint=hint,
+            remote_traceback=failure.traceback, hint=hint, trans_id=failure.trans_id or None,
+            input_shapes=failure.input_shapes,
         )
     return InstanceLostError(
         f"executor died: {failure.message}", node=node, instance=instance, output=output, hint=hint

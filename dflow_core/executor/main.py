@@ -340,8 +340,10 @@ def _failure(error: BaseException, plan: InstancePlan | None) -> Failure:
 
 def _node_failure(error: NodeError, instance: _Instance) -> Failure:
     plan = instance.plan
-    message = f"{error.message.partition(chr(10))[0]} (transaction {error.trans_id})"
-    return Failure("", message, error.remote_traceback, plan.model, plan.index)
+    return Failure(
+        error.error_type, error.message, error.remote_traceback, plan.model, plan.index,
+        trans_id=error.trans_id or 0, input_shapes=error.input_shapes,
+    )
 
 
 __all__ = ["Prepared", "main", "prepare", "set_blas_threads"]

@@ -68,6 +68,8 @@ class Failure:
         traceback: Formatted traceback.
         node, instance: Where; "" for the process as a whole.
         hint: What to do.
+        trans_id: Transaction whose call it was; 0 for none.
+        input_shapes: What that call was given.
     """
 
     kind: str
@@ -76,6 +78,8 @@ class Failure:
     node: str = ""
     instance: int = 0
     hint: str = ""
+    trans_id: int = 0
+    input_shapes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

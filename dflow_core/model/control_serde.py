@@ -195,12 +195,16 @@ def _routes(proto: pb.Output) -> tuple[Route, ...]:
 def _failure_proto(failure: Failure) -> pb.Failure:
     return pb.Failure(
         kind=_text(failure.kind), message=_text(failure.message), traceback=_text(failure.traceback),
-        node=failure.node, instance=failure.instance, hint=_text(failure.hint),
+        node=failure.node, instance=failure.instance, hint=_text(failure.hint), trans_id=failure.trans_id,
+        input_shapes=failure.input_shapes,
     )
 
 
 def _failure(proto: pb.Failure) -> Failure:
-    return Failure(proto.kind, proto.message, proto.traceback, proto.node, proto.instance, proto.hint)
+    return Failure(
+        proto.kind, proto.message, proto.traceback, proto.node, proto.instance, proto.hint, proto.trans_id,
+        tuple(proto.input_shapes),
+    )
 
 
 def _text(text: str) -> str:

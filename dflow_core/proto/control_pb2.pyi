@@ -125,20 +125,24 @@ class Ready(_message.Message):
     def __init__(self) -> None: ...
 
 class Failure(_message.Message):
-    __slots__ = ("kind", "message", "traceback", "node", "instance", "hint")
+    __slots__ = ("kind", "message", "traceback", "node", "instance", "hint", "trans_id", "input_shapes")
     KIND_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     TRACEBACK_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     HINT_FIELD_NUMBER: _ClassVar[int]
+    TRANS_ID_FIELD_NUMBER: _ClassVar[int]
+    INPUT_SHAPES_FIELD_NUMBER: _ClassVar[int]
     kind: str
     message: str
     traceback: str
     node: str
     instance: int
     hint: str
-    def __init__(self, kind: _Optional[str] = ..., message: _Optional[str] = ..., traceback: _Optional[str] = ..., node: _Optional[str] = ..., instance: _Optional[int] = ..., hint: _Optional[str] = ...) -> None: ...
+    trans_id: int
+    input_shapes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, kind: _Optional[str] = ..., message: _Optional[str] = ..., traceback: _Optional[str] = ..., node: _Optional[str] = ..., instance: _Optional[int] = ..., hint: _Optional[str] = ..., trans_id: _Optional[int] = ..., input_shapes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class LoadFailed(_message.Message):
     __slots__ = ("failure",)

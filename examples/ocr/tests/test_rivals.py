@@ -8,7 +8,7 @@ from dflow_ocr.rivals import memory_of, run_rivals
 
 
 def test_two_whole_processes_share_the_pages(page_files):
-    run = run_rivals(page_files[2:4], "openvino-bf16")
+    run = run_rivals(page_files[2:4], "openvino-f32")
     assert run.processes == 2
     assert len(run.texts) == 2
     assert all(len(lines) > 3 for lines in run.texts)
@@ -20,7 +20,7 @@ def test_two_whole_processes_share_the_pages(page_files):
 def test_a_process_that_cannot_start_ends_the_run(page_files, monkeypatch):
     monkeypatch.setattr("dflow_ocr.rivals._PATIENCE", 30.0)
     with pytest.raises(RuntimeError, match="ended early"):
-        run_rivals([page_files[0].with_name("none.png")], "openvino-bf16", processes=1)
+        run_rivals([page_files[0].with_name("none.png")], "openvino-f32", processes=1)
 
 
 def test_memory_of_this_process_is_told():

@@ -217,11 +217,11 @@ class Made:
 @pytest.fixture
 def start(puppet_session: DFlowSession) -> Iterator[Made]:
     """Starts OfflineInferences over puppets."""
-    made = Made(puppet_session)
+    made, before = Made(puppet_session), set(threading.enumerate())
     yield made
     for offline in made.made:
         offline.close(cancel=True, timeout=LIMIT)
-    threads = [thread for thread in threading.enumerate() if thread.name.startswith("dflow-")]
+    threads = [t for t in threading.enumerate() if t.name.startswith("dflow-") and t not in before]
     for thread in threads:
         thread.join(LIMIT)
     left = [thread.name for thread in threads if thread.is_alive()]

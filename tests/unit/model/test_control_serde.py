@@ -42,7 +42,7 @@ MESSAGES = [
     ),
     LoadRequest(ProcessPlan("p", "CPU", "", ()), (), allowed_plugins=()),
     Ready(),
-    LoadFailed(Failure("ValueError", "no", "Traceback", "node", 3, "hint")),
+    LoadFailed(Failure("ValueError", "no", "Traceback", "node", 3, "hint", 7, ("float[3]",))),
     Fatal(Failure("", "")),
     InstanceDone("a", 4),
     Stop(True),
