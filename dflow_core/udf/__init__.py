@@ -7,6 +7,7 @@ from dflow_core.udf.meta import MetaParams, MetaRunContext
 from dflow_core.udf.packaging import MethodSpec, PythonFunc, pack, unpack
 from dflow_core.udf.pickling import goes_by_name
 from dflow_core.udf.python_func import python_funcs
+from dflow_core.udf.running import running
 
 __all__ = [
     "FlowFuncLogger",
@@ -22,5 +23,6 @@ __all__ = [
     "logger",
     "pack",
     "python_funcs",
+    "running",
     "unpack",
 ]

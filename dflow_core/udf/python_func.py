@@ -16,6 +16,7 @@ from dflow_core.spi import FlowFunc, FuncParams, RunContext
 from dflow_core.types import FuncSpec
 from dflow_core.udf.meta import SUCCESS, MetaParams, MetaRunContext
 from dflow_core.udf.packaging import MethodSpec, PythonFunc
+from dflow_core.udf.running import announce
 
 
 class Instance:
@@ -39,6 +40,7 @@ class Instance:
         """
         if self._is_ready:
             return
+        announce(params)
         package = self._package
         self._target = package.target
         if package.kind == "class":
@@ -60,6 +62,7 @@ class Instance:
         """Call the object's own `close`, if it has one and is an instance of a user's class."""
         closer = getattr(self._target, "close", None) if self._package.kind != "function" else None
         self._target, self._is_ready = None, False
+        announce(None)
         if callable(closer):
             closer()
 

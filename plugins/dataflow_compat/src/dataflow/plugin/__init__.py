@@ -1,0 +1,1 @@
+"""Part of the interface that scripts import by module path."""

@@ -1,0 +1,145 @@
+"""Deployed graphs through the interface alone; each one shows many things, as starting processes costs time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dataflow as df
+import dataflow.flow_func as ff
+
+LIMIT = 20000
+FAILED = 0xFFFFFFFF
+
+
+@df.pyflow
+def double(x):
+    return df.Tensor(x.numpy() * 2)
+
+
+@df.pyflow(num_returns=2)
+def exchange(a, b):
+    return b, a
+
+
+@df.pyflow
+class Counter:
+    def __init__(self, start):
+        self.count = start
+
+    @df.method()
+    def add(self, x):
+        self.count += 1
+        return df.Tensor(x.numpy() + self.count)
+
+    @df.method(num_returns=2)
+    def where(self, x):
+        return df.get_running_instance_id(), (df.get_running_instance_num(), df.get_running_device_id())
+
+
+class Scale:
+    @ff.init_wrapper()
+    def init_flow_func(self, params):
+        code, self.factor = params.get_attr_int("factor")
+        return code
+
+    @ff.proc_wrapper("i0,o0")
+    def scale(self, context, msgs):
+        tensor = msgs[0].get_tensor()
+        if tensor.numpy()[0] < 0:
+            return 9900007
+        msg = context.alloc_tensor_msg(tensor.get_shape(), df.DT_FLOAT)
+        msg.get_tensor().numpy()[...] = tensor.numpy() * self.factor
+        msg.set_end_time(msg.get_start_time() + 1)
+        return context.set_output(0, msg)
+
+
+def values(tensors: list[df.Tensor]) -> list[object]:
+    return [tensor.numpy().tolist() for tensor in tensors]
+
+
+def test_tensors_pass_through_functions_methods_and_hand_written_classes(started, capsys) -> None:
+    a, b = df.FlowData(schema=df.TensorDesc(df.DT_FLOAT, [2]), name="a"), df.FlowData(name="b")
+    point = df.FuncProcessPoint(py_func=Scale)
+    point.set_init_param("factor", 10)
+    scale = df.FlowNode(1, 1)
+    scale.add_process_point(point)
+    counter = Counter.fnode(5)
+    scaled = scale(counter.add(double.fnode()(a)))
+    graph = df.FlowGraph([scaled, *counter.where(b)])
+    info = df.FlowInfo(3, 4)
+    info.set_user_data(b"user")
+    assert graph.feed_data({a: np.ones(2), b: 1}, info) == 0
+    tensors, got, code = graph.fetch_data([0], LIMIT)
+    assert (values(tensors), code) == ([[80.0, 80.0]], 0)
+    assert (got.start_time, got.end_time, got.transaction_id, bytes(got.user_data[:5]), got.data_size) == (
+        3, 4, 1, b"user\0", 0)
+    assert graph.fetch([1, 2], LIMIT) == ([0, (1, 0)], 0)
+    # what is refused is refused before it is fed
+    assert graph.feed_data({a: np.ones(3), b: 1}) == 145021
+    assert graph.feed_data({a: np.ones(2)}) == graph.feed_data({}) == graph.feed({}) == 145000
+    assert graph.feed({a: df.Tensor([1, 2]), b: 1}) == 145000
+    assert graph.feed_data({a: [1.0, 2.0], b: 1}, timeout=-2) == FAILED
+    assert graph.fetch_data([5]) [2] == graph.fetch([5])[1] == 145000
+    assert graph.fetch_data([0, 0])[2] == FAILED
+    assert graph.fetch_data(timeout=0)[2] == 207013
+    assert graph.fetch(timeout=10) == ([], 545601)
+    with pytest.raises(TypeError):
+        graph.fetch(["a"])
+    with pytest.raises(ValueError, match="convert"):
+        graph.feed_data({a: ["x", "y"], b: 1})
+    # a code of the function's own reaches the caller, and the graph goes on
+    assert graph.feed_data({a: [-9.0, 0.0], b: 1}) == 0
+    assert graph.fetch_data(timeout=LIMIT)[2] == 9900007
+    assert graph.feed_data({a: [1.0, 0.0], b: 1}) == 0
+    assert values(graph.fetch_data([0], LIMIT)[0]) == [[100.0, 80.0]]
+    assert "9900007" in capsys.readouterr().out
+    with pytest.raises(df.DfException):
+        graph.set_contains_n_mapping_node(True)
+    df.finalize()
+    with pytest.raises(AttributeError):
+        graph.fetch_data(timeout=0)
+
+
+class Celsius:
+    def __init__(self, degrees: float) -> None:
+        self.degrees = degrees
+
+
+def test_objects_arrays_texts_and_nothing_pass_through(started) -> None:
+    a, b = df.FlowData(name="a"), df.FlowData(name="b")
+    graph = df.FlowGraph(list(exchange.fnode()(a, b)))
+    assert graph.feed({a: {"x": [1, 2]}, b: np.arange(3)}) == 0
+    (array, obj), code = graph.fetch(timeout=LIMIT)
+    assert code == 0 and isinstance(array, np.ndarray) and array.tolist() == [0, 1, 2] and obj == {"x": [1, 2]}
+    assert graph.feed({a: None, b: df.Tensor(np.array(["a", "bc"]))}) == 0
+    (texts, nothing), code = graph.fetch(timeout=LIMIT)
+    assert code == 0 and texts.numpy(True).tolist() == ["a", "bc"] and nothing is None
+    # memory that is filled by the caller goes without a copy; feed_data lets the caller fill it again
+    tensor = df.alloc_tensor([2], df.DT_INT32)
+    for value in (1, 2):
+        tensor.numpy()[...] = value
+        assert graph.feed_data({a: tensor, b: 5}) == 0
+        assert values(graph.fetch_data(timeout=LIMIT)[0]) == [5, [value, value]]
+    assert graph.feed({a: tensor, b: Celsius(3.5)}) == 0
+    (celsius, same), code = graph.fetch(timeout=LIMIT)
+    assert code == 0 and celsius.degrees == 3.5 and same.numpy().tolist() == [2, 2]
+    # the end of a sequence is an empty message with a flag
+    assert graph.feed_data({}, df.FlowInfo(flow_flags=df.FlowFlag.DATA_FLOW_FLAG_EOS)) == 0
+    tensors, info, code = graph.fetch_data(timeout=LIMIT)
+    assert (tensors, info.flow_flags, code) == ([], 1, 0)
+
+
+def test_models_and_batches_are_chained(started, models) -> None:
+    x = df.FlowData(schema=df.TensorDesc(df.DT_FLOAT, [3]), name="x")
+    y = df.FlowData(name="y")
+    add = df.GraphProcessPoint(df.Framework.ONNX, str(models / "add_float.onnx")).fnode(2, 1)
+    batched = df.FlowNode(1, 1)
+    point = df.FuncProcessPoint(py_func=double)
+    batched.add_process_point(point)
+    batched.map_input(0, point, 0, [df.CountBatch(2)])
+    graph = df.FlowGraph([batched(add(x, y))])
+    for k in (1, 2):
+        assert graph.feed_data({x: [k] * 3, y: np.full(3, 10, np.float32)}, df.FlowInfo(transaction_id=10 * k)) == 0
+    tensors, info, code = graph.fetch_data(timeout=LIMIT)
+    assert (values(tensors), info.transaction_id, code) == ([[[22.0] * 3, [24.0] * 3]], 20, 0)

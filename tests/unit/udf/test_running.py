@@ -1,0 +1,18 @@
+"""Functions can ask which instance they are, as long as there is one."""
+
+from __future__ import annotations
+
+from dflow_core.spi import FuncParams
+from dflow_core.types import FuncSpec
+from dflow_core.udf import MethodSpec, PythonFunc, python_funcs, running
+
+
+def test_it_is_known_from_init_to_close() -> None:
+    package = PythonFunc("function", len, methods=(MethodSpec("len"),))
+    (func,) = python_funcs(package, [FuncSpec("len", (0,), (0,))])
+    assert running() is None
+    params = FuncParams("node", 1, 2)
+    func.init(params)
+    assert running() is params
+    func.close()
+    assert running() is None
