@@ -173,6 +173,27 @@ def test_map_takes_no_more_items_than_its_window(start, make_puppet, rows, order
     assert len(taken) == 40
 
 
+@pytest.mark.parametrize(("width", "expected"), [(2, 64), (1 << 20, 4)])
+def test_map_keeps_more_small_items_under_way_than_large_ones(start, gated, rows, width: int, expected: int) -> None:
+    """64 small ones; of large ones those that the slots need, and whatever 4 MiB hold."""
+    offline = start(gated)
+    taken = []
+
+    def items():
+        for number in range(100):
+            taken.append(number)
+            yield rows(number, width=width)
+
+    results = offline.map("m", items())
+    first = threading.Thread(target=next, args=(results,))
+    first.start()
+    assert gated.entered.acquire(timeout=5)
+    gated.gate.set()
+    first.join(5)
+    assert len(taken) == expected
+    results.close()
+
+
 def test_map_raises_or_returns_errors_at_their_turn(start, make_puppet, rows) -> None:
     def picky(x):
         if x[0, 0] == 2:

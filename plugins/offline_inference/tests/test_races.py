@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import linecache
 import os
@@ -16,7 +15,9 @@ import numpy as np
 import pytest
 
 from dflow_core.errors import ClosedError
-from dflow_offline_inference import OfflineInference, RequestCancelledError, State
+from dflow_offline_inference import ModelConfig, OfflineInference, RequestCancelledError, State
+from dflow_offline_inference.offline import machinery
+from dflow_offline_inference.workers import compile_models
 
 ENDED = {State.DONE, State.ERROR, State.CANCELLED}
 
@@ -148,20 +149,26 @@ def test_closing_from_many_threads(start, make_puppet, rows) -> None:
         assert handle.result(0)["y"][0, 0] == 2 and puppet.closed == puppet.loaded == 1
 
 
-def test_destruction_while_requests_run(make_puppet, make_point, puppet_session, rows, until) -> None:
-    for round_ in range(6):
-        puppet = make_puppet(depth=1 + round_ % 2)
+@pytest.mark.parametrize("rounds", [200, pytest.param(3000, marks=pytest.mark.slow)])
+@pytest.mark.timeout(120)
+def test_destruction_while_requests_run(
+    make_puppet, make_point, puppet_session, rows, until, monkeypatch, rounds: int
+) -> None:
+    """The last reference goes, without a collector: whatever was asked for ends, and so do the threads."""
+    puppet = make_puppet(depth=2)
+    compiled = compile_models(puppet_session, {"m": ModelConfig(make_point(puppet))})
+    monkeypatch.setattr(machinery, "compile_models", lambda *_: compiled)  # once for all rounds
+    for round_ in range(rounds):
         offline = OfflineInference({"m": make_point(puppet)}, session=puppet_session)
         offline.init()
         gone = weakref.ref(offline)
-        handles = [offline.infer("m", rows(n)) for n in range(10)]
+        handles = [offline.infer("m", rows(n)) for n in range(round_ % 11)]
         del offline
-        gc.collect()
         assert gone() is None
         for number, handle in enumerate(handles):
             outcome = handle.outcome(10)
             assert isinstance(outcome, RequestCancelledError) or outcome["y"][0, 0] == 2 * number
-        until(lambda puppet=puppet: puppet.closed == 1)
+    until(lambda: puppet.closed == puppet.loaded == rounds)
     until(lambda: not [t for t in threading.enumerate() if t.name.startswith(("dflow-m#", "dflow-offline"))])
 
 

@@ -91,6 +91,9 @@ class Batch:
     @classmethod
     def of(cls, running: Sequence[tuple[Request, tuple[Array, ...]]]) -> Batch:
         """A batch of requests with their arrays."""
+        if len(running) == 1:
+            ((request, arrays),) = running
+            return cls((request,), (arrays,), request.rows)
         requests = [request for request, _ in running]
         return cls(requests, [arrays for _, arrays in running], sum(r.rows for r in requests))
 
@@ -101,10 +104,9 @@ class Batch:
     def gather(self, shapes: ModelShapes, buffers: Buffers, capacity: int) -> Sequence[Array]:
         """The inputs of the call: one request's own arrays, or all of them one below the other in the buffers."""
         first = self.inputs[0]
-        wanted = [shapes.padded_shape(index, array.shape) for index, array in enumerate(first)]
-        whole = all(shape == array.shape for shape, array in zip(wanted, first))
-        if len(self.requests) == 1 and whole:
+        if len(self.requests) == 1 and not self.requests[0].padded:
             return first
+        wanted = [shapes.padded_shape(index, array.shape) for index, array in enumerate(first)]
         room = max(self.rows, capacity)
         targets = buffers.inputs(self.requests[0].group, [shape[1:] for shape in wanted], first, room)
         targets = [target[: self.rows] for target in targets]
@@ -126,6 +128,8 @@ class Batch:
             raise RunError(f"the model gave {len(results)} outputs, expected {len(shapes.outputs)}")
         if len(self.requests) == 1:
             (inputs,) = self.inputs
+            if not self.requests[0].padded:
+                return [tuple([_own(np.asarray(result), result) for result in results])]
             return [tuple(_own(shapes.cut(i, np.asarray(r), inputs), r) for i, r in enumerate(results))]
         for name, result in zip(shapes.output_names, results):
             if result.ndim == 0 or result.shape[0] != self.rows:

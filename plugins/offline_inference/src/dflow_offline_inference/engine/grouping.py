@@ -10,7 +10,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 
-from dflow_offline_inference.requests import GroupKey, Request, State
+from dflow_offline_inference.requests import GroupKey, Request
 
 _Ready = tuple[int, float, Request]
 
@@ -80,19 +80,23 @@ class Grouping:
                 self._shrink(request.group, request.rows)
                 return
 
-    def _taken(self, key: GroupKey | None) -> list[Request]:
+    def _taken(self, key: GroupKey | None) -> Sequence[Request]:
         group = self._groups[key].ready
+        if key is None:
+            alone = group.popleft()[2]
+            self._shrink(key, alone.rows)
+            return (alone,)
         taken: list[Request] = []
         rows = 0
         while group:
             request = group[0][2]
-            if taken and (key is None or rows + request.rows > self.batch):
+            if taken and rows + request.rows > self.batch:
                 break
             group.popleft()
             taken.append(request)
             rows += request.rows
         self._shrink(key, rows)
-        return [request for request in taken if request.state is State.READY]
+        return taken
 
     def _shrink(self, key: GroupKey | None, rows: int) -> None:
         self._groups[key].rows -= rows

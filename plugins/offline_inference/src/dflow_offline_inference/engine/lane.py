@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -33,8 +33,7 @@ from dflow_offline_inference.requests import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What a worker has to say of a request: its outputs, or what went wrong."""
 
     request: Request
@@ -145,20 +144,26 @@ class Lane:
             self._delivery.settle([Outcome(batch.requests[0])])
         while taken := self.station.take(block=not self._flights):
             now = time.monotonic()
-            pairs = [(request, request.inputs) for request in taken]
-            running = [
-                pair for pair in pairs if pair[0].state is State.READY and pair[0].advance(State.RUNNING, now)
-            ]
+            running = []
+            for request in taken:
+                inputs = request.inputs  # before it runs: who ends it meanwhile lets them go
+                if request.state is State.READY and request.advance(State.RUNNING, now):
+                    running.append((request, inputs))
             if running:
-                self._tell([request for request, _ in running], "ExecutionEngine", "choose")
-                return Batch.of(running)
+                batch = Batch.of(running)
+                if self._emit is not None:
+                    self._tell(batch.requests, "ExecutionEngine", "choose")
+                return batch
         return None
 
     def _start(self, worker: ModelWorker, shapes: ModelShapes, batch: Batch) -> None:
-        buffers = next(buffers for buffers in self._buffers if buffers.claim())
+        for buffers in self._buffers:  # one for each call in flight: one of them is free
+            if buffers.claim():
+                break
         try:
             arrays = batch.gather(shapes, buffers, self.station.batch)
-            self._tell(batch.requests, "ModelWorker", "submit")
+            if self._emit is not None:
+                self._tell(batch.requests, "ModelWorker", "submit")
             call = worker.begin(arrays, np.empty if len(batch.requests) == 1 else buffers.alloc)
         except BaseException as cause:
             buffers.release()
@@ -171,9 +176,11 @@ class Lane:
         batch = flight.batch
         try:
             results = worker.finish(flight.call)
-            self._tell(batch.requests, "ModelWorker", "complete")
+            if self._emit is not None:
+                self._tell(batch.requests, "ModelWorker", "complete")
             scattered = batch.scatter(shapes, results)
-            self._tell(batch.requests, "ExecutionEngine", "copy out")
+            if self._emit is not None:
+                self._tell(batch.requests, "ExecutionEngine", "copy out")
         except BaseException as cause:
             self._failed(worker, batch, cause)
         else:
@@ -220,7 +227,7 @@ class Lane:
         self._flights.clear()
 
     def _tell(self, requests: Sequence[Request], layer: str, step: str) -> None:
-        if self._emit is not None:
-            for request in requests:
-                self._emit(Event(request.id, layer, step))
+        assert self._emit is not None
+        for request in requests:
+            self._emit(Event(request.id, layer, step))
 

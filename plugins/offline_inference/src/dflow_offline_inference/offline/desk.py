@@ -46,6 +46,7 @@ class Desk:
 
     Attributes:
         scheduler, engine: The layers below; set once, before the first request.
+        watched: Whether anybody takes events.
     """
 
     scheduler: Scheduler
@@ -54,6 +55,7 @@ class Desk:
     def __init__(self, names: Sequence[str], emit: EventSink | None = None) -> None:
         self.names = tuple(names)
         self._emit = emit
+        self.watched = emit is not None
         self._open: dict[int, Request] = {}
         self._failed: dict[int, str] = {}
         self._idle = threading.Condition(threading.Lock())
@@ -93,7 +95,8 @@ class Desk:
     def taken(self, request: Request) -> None:
         """The scheduler has taken in a request (and holds its lock): from now on everybody may end it."""
         self._open[request.id] = request
-        self._newest = max(self._newest, request.id)
+        if request.id > self._newest:
+            self._newest = request.id
 
     def find(self, others: Iterable[Request | int]) -> tuple[list[Request], int | None]:
         """Requests, also by id; those that are done may be left out.
@@ -126,16 +129,17 @@ class Desk:
 
     def settle(self, outcomes: Sequence[Outcome]) -> None:
         """Workers have run these requests; their slots are free."""
-        for outcome in outcomes:
-            request = outcome.request
-            if outcome.error is not None:
-                self._end(request, State.ERROR, error=outcome.error)
-            elif not request.ended:
+        requests = []
+        for request, arrays, error in outcomes:
+            requests.append(request)
+            if error is not None:
+                self._end(request, State.ERROR, error=error)
+            elif request.state.following:
                 names = self._output_names(request)
-                self._end(request, State.DONE, Result(request.id, names, outcome.arrays, request.context))
-        hopeless = self.scheduler.release([outcome.request for outcome in outcomes])
-        for outcome in outcomes:
-            self._strike(outcome.request)
+                self._end(request, State.DONE, Result(request.id, names, arrays, request.context))
+        hopeless = self.scheduler.release(requests)
+        for request in requests:
+            self._strike(request)
         if hopeless:
             self._end_all([(one, State.ERROR, self._doomed(one, other)) for one, other in hopeless])
 

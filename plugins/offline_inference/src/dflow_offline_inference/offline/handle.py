@@ -67,6 +67,11 @@ class Handle:
         return self._request
 
     @property
+    def size(self) -> int:
+        """Bytes of its inputs, and of its outputs as far as they were known before."""
+        return self._request.memory
+
+    @property
     def model(self) -> str:
         """Name of its model."""
         return self._desk.names[self._request.model]
@@ -107,9 +112,10 @@ class Handle:
             WaitTimeoutError: it has not ended within the limit.
         """
         request = self._request
-        if not request.ended:
+        if request.state.following:
             self._wait(timeout)
-        self._desk.tell(request, "result")
+        if self._desk.watched:
+            self._desk.tell(request, "result")
         if request.error is not None:
             return request.error
         assert request.result is not None

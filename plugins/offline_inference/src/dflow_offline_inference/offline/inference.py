@@ -23,11 +23,12 @@ from dflow_core.types import TensorSpec
 from dflow_offline_inference.config import ModelConfig, ModelSource, Settings
 from dflow_offline_inference.offline.handle import Handle
 from dflow_offline_inference.offline.machinery import Machinery
-from dflow_offline_inference.offline.stream import stream
+from dflow_offline_inference.offline.stream import Window, stream
 from dflow_offline_inference.requests import Event, EventSink, NotStartedError, Request, Result, log
 from dflow_offline_inference.scheduler import rank_of
 
 _MOST_PRIORITY = 1e6
+_SMALL_WINDOW = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,17 +159,18 @@ class OfflineInference:
         ) if after else ([], None)
         now = time.monotonic()
         request = Request(
-            next(self._ids), now, number, arrays, rows=fit.rows, group=fit.group, memory=fit.bytes,
-            rank=rank_of(priority, now, self._settings.ageing), context=context, chain=chain,
+            next(self._ids), now, number, arrays, rows=fit.rows, group=fit.group, padded=fit.padded,
+            memory=fit.bytes, rank=rank_of(priority, now, self._settings.ageing), context=context, chain=chain,
         )
         handle = Handle(request, desk)
-        desk.tell(request, "translate")
+        if desk.watched:
+            desk.tell(request, "translate")
         if callback is not None:
             handle.add_done_callback(callback)
         if failed is not None:
             desk.refuse(request, failed)
             return handle
-        desk.admit(request, others, 0.0 if machinery.engine.in_lane() else timeout)
+        desk.admit(request, others, timeout)
         if deadline is not None:
             machinery.ticker.watch(now + deadline, request.id)
         return handle
@@ -183,7 +185,8 @@ class OfflineInference:
             model: Name of the model.
             items: What `infer` takes as inputs, one for each request.
             ordered: Whether results come in the order of the items; else as they are ready.
-            window: Requests under way or waiting to be yielded.
+            window: Requests under way or waiting to be yielded; by default what keeps every worker busy, and more of
+                small ones (of less than 4 MiB in all).
             errors: `raise` raises what ended a request at its turn; `return` yields the exception instead.
             priority: As for `infer`.
 
@@ -198,7 +201,8 @@ class OfflineInference:
         number = machinery.numbers.get(model)
         default = 2 * machinery.slots[number] if number is not None else 1
         submit = functools.partial(self.infer, model, priority=priority)
-        return stream(submit, items, window or default, ordered, errors == "return")
+        span = Window(window, window) if window else Window(default, max(default, _SMALL_WINDOW))
+        return stream(submit, items, span, ordered, errors == "return")
 
     def specs(self, model: str) -> tuple[Sequence[TensorSpec], Sequence[TensorSpec]]:
         """What a model takes and what it gives."""

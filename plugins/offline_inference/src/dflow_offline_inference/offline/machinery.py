@@ -90,7 +90,8 @@ class Machinery:
         self.slots = tuple(slots)
         self.largest = tuple(self.memory.get(limit.device, sys.maxsize) for limit in limits)
         self.scheduler = Scheduler(
-            Admission(limits, self.memory), self.engine.accept, self.settings.max_waiting, self.desk.taken, emit
+            Admission(limits, self.memory), self.engine.accept, self.settings.max_waiting, self.desk.taken,
+            lambda: not self.engine.in_lane(), emit,
         )
         self.desk.scheduler = self.scheduler
         self.ticker = Ticker(

@@ -1,10 +1,15 @@
-"""Streaming items through a model with a bounded number of requests under way."""
+"""Streaming items through a model with a bounded number of requests under way.
+
+Threads that hand small requests to each other should do so by the dozen: each change of threads costs as much as a
+request. So small ones get a wider window than the slots of their model need, up to a number of bytes.
+"""
 
 from __future__ import annotations
 
 import queue
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from dflow_core.errors import PoolExhaustedError, TensorError
@@ -16,8 +21,22 @@ _SLICE = 1.0
 _Entry: TypeAlias = "Handle | Exception"
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How many requests may be under way or wait to be yielded.
+
+    Args:
+        least: So many always may.
+        most: So many may while they hold less than `spare` bytes.
+    """
+
+    least: int
+    most: int
+    spare: int = 1 << 22
+
+
 def stream(
-    submit: Callable[[object], Handle], items: Iterable[object], window: int, ordered: bool, keep_errors: bool
+    submit: Callable[[object], Handle], items: Iterable[object], window: Window, ordered: bool, keep_errors: bool
 ) -> Iterator[Result | Exception]:
     """Submit items as results are taken, and yield what became of them.
 
@@ -31,18 +50,29 @@ def stream(
     line: _Line = _InOrder() if ordered else _AsTheyEnd()
     source = iter(items)
     exhausted = False
+    count = held = 0
     try:
         while True:
-            while not exhausted and line.count < window:
+            while not exhausted and count < (window.most if held < window.spare else window.least):
                 try:
                     item = next(source)
                 except StopIteration:
                     exhausted = True
                     break
-                line.add(_submitted(submit, item))
-            if not line.count:
+                entry = _submitted(submit, item)
+                line.add(entry)
+                count += 1
+                if isinstance(entry, Handle):
+                    held += entry.size
+            if not count:
                 return
-            outcome = _outcome(line.next())
+            entry = line.next()
+            count -= 1
+            if isinstance(entry, Handle):
+                held -= entry.size
+                outcome = entry.outcome()
+            else:
+                outcome = entry
             if isinstance(outcome, Exception) and not keep_errors:
                 raise outcome
             yield outcome
@@ -58,21 +88,11 @@ def _submitted(submit: Callable[[object], Handle], item: object) -> _Entry:
         return error
 
 
-def _outcome(entry: _Entry) -> Result | Exception:
-    if isinstance(entry, Exception):
-        return entry
-    return entry.outcome()
-
-
 class _InOrder:
     """Entries in the order they came."""
 
     def __init__(self) -> None:
         self._entries: deque[_Entry] = deque()
-
-    @property
-    def count(self) -> int:
-        return len(self._entries)
 
     def add(self, entry: _Entry) -> None:
         self._entries.append(entry)
@@ -92,10 +112,8 @@ class _AsTheyEnd:
     def __init__(self) -> None:
         self._ended: queue.SimpleQueue[_Entry] = queue.SimpleQueue()
         self._open: dict[int, Handle] = {}
-        self.count = 0
 
     def add(self, entry: _Entry) -> None:
-        self.count += 1
         if isinstance(entry, Handle):
             self._open[entry.id] = entry
             entry.add_done_callback(self._ended.put)
@@ -108,7 +126,6 @@ class _AsTheyEnd:
                 entry = self._ended.get(timeout=_SLICE)
             except queue.Empty:
                 continue
-            self.count -= 1
             if isinstance(entry, Handle):
                 del self._open[entry.id]
             return entry

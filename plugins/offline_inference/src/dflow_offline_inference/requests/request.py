@@ -66,6 +66,7 @@ class Request(Lifecycle):
         inputs: One array per input, in order; let go when the request ends.
         rows: Rows it takes in a batch.
         group: What it can share a batch with; None runs alone.
+        padded: Whether its inputs are filled up to a bucket, and its outputs cut.
         memory: Bytes it takes on the device.
         rank: Who goes first; the lowest does.
         context: What comes back with the result.
@@ -74,19 +75,20 @@ class Request(Lifecycle):
 
     __slots__ = (
         "__weakref__", "_callbacks", "_waiters", "blockers", "chain", "context", "deadline", "error", "group",
-        "inputs", "memory", "model", "rank", "result", "rows",
+        "inputs", "memory", "model", "padded", "rank", "result", "rows",
     )
 
     def __init__(
         self, request_id: int, at: float, model: int, inputs: tuple[Array, ...], *, rows: int = 1,
-        group: GroupKey | None = None, memory: int = 0, rank: float = 0.0, context: object = None,
-        chain: object = None,
+        group: GroupKey | None = None, padded: bool = False, memory: int = 0, rank: float = 0.0,
+        context: object = None, chain: object = None,
     ) -> None:
         Lifecycle.__init__(self, request_id, at)
         self.model = model
         self.inputs = inputs
         self.rows = rows
         self.group = group
+        self.padded = padded
         self.memory = memory
         self.rank = rank
         self.context = context

@@ -106,6 +106,8 @@ class Admission:
 
     def choose(self) -> None:
         """Put everybody who may run now onto `leaving`, in order of rank."""
+        if not self.waiting:
+            return
         held: set[str] = set()
         while (found := self._next(held)) is not None:
             place, model = found

@@ -26,17 +26,19 @@ class Scheduler:
             request is no longer the scheduler's, which only keeps its slot until it is told of the end.
         max_waiting: Requests that may wait at once.
         taken: Told of each request that was taken in, before anything else happens to it.
+        may_wait: Whether this thread may wait for room; asked only when there is none.
         emit: Takes events, if anybody watches.
     """
 
     def __init__(
         self, admission: Admission, hand_over: Callable[[Request], None], max_waiting: int,
-        taken: Callable[[Request], None], emit: EventSink | None = None,
+        taken: Callable[[Request], None], may_wait: Callable[[], bool], emit: EventSink | None = None,
     ) -> None:
         self._admission = admission
         self._hand_over = hand_over
         self._max_waiting = max_waiting
         self._taken = taken
+        self._may_wait = may_wait
         self._emit = emit
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
@@ -71,7 +73,7 @@ class Scheduler:
             QueueFullError: no room within the limit; it was not taken in.
             ClosedError: the scheduler was closed.
         """
-        with self._room:
+        with self._lock:  # the lock of `_room`, by its own methods: those of a condition cost two calls more
             if self._admission.waiting >= self._max_waiting:
                 self._wait_for_room(request, timeout)
             if self._closed:
@@ -95,10 +97,11 @@ class Scheduler:
             Pairs of a request that can never run and the one it depended on.
         """
         hopeless: list[tuple[Request, Request]] = []
-        with self._room:
+        with self._lock:
             try:
                 for request in requests:
-                    hopeless += [(one, request) for one in self._admission.release(request)]
+                    for one in self._admission.release(request):
+                        hopeless.append((one, request))
                     if self._emit is not None:
                         self._emit(Event(request.id, "Scheduler", "release"))
                 self._pass_on()
@@ -109,7 +112,7 @@ class Scheduler:
 
     def ended(self, request: Request, before: State) -> list[tuple[Request, Request]]:
         """A request has ended that did not come to run; see `release`."""
-        with self._room:
+        with self._lock:
             try:
                 hopeless = [(one, request) for one in self._admission.ended(request, before)]
                 self._pass_on()
@@ -120,7 +123,7 @@ class Scheduler:
 
     def scan(self) -> None:
         """Hand over whatever may run now."""
-        with self._room:
+        with self._lock:
             try:
                 self._pass_on()
             except BaseException:
@@ -159,6 +162,8 @@ class Scheduler:
             self._room.notify(self._max_waiting - admission.waiting)
 
     def _wait_for_room(self, request: Request, timeout: float | None) -> None:
+        if not self._may_wait():
+            timeout = 0.0
         limit = None if timeout is None else time.monotonic() + timeout
         self._blocked += 1
         try:
