@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dflow_core.errors import ClosedError, DflowError, UsageError, WaitTimeoutError
+from dflow_core.errors import ClosedError, DflowError, NodeError, UsageError, WaitTimeoutError
 from dflow_core.message import (
     USER_DATA_SIZE,
     DataFlag,
@@ -34,6 +34,7 @@ ERR_ATTR_TYPE_MISMATCH = 164002
 FAILED = 564000
 ERR_TIME_OUT = 564001
 STATUS_EXIT = 564004
+_USER_CODES = range(9_900_000, 10_000_000)
 
 _T = TypeVar("_T")
 _ALIGNMENTS = (32, 64, 128, 256, 512, 1024)
@@ -245,7 +246,7 @@ class MetaRunContext:
         Returns:
             0 and a message for each output (a null message where a branch was not taken), or a code and nothing: 164000
             for a key or a number of inputs that is wrong, 564001 if it did not end in time, 564004 if the graph ends,
-            the code of a function in there that gave one, else 564000. What was wrong goes to the log.
+            the code of a function in there that gave one of its own, else 564000. What was wrong goes to the log.
         """
         values = [msg.tensor if isinstance(msg, _WritableMsg) else msg for msg in input_msgs]
         try:
@@ -260,7 +261,8 @@ class MetaRunContext:
         except ClosedError as error:
             return _refused(model_key, STATUS_EXIT, error)
         except DflowError as error:
-            return _refused(model_key, getattr(error, "ret_code", 0) or FAILED, error)
+            code = error.ret_code if isinstance(error, NodeError) else 0
+            return _refused(model_key, code if code in _USER_CODES else FAILED, error)
         null = FlowMsg(self._head.derive(data_flag=self._head.data_flag | DataFlag.NULL))
         return SUCCESS, [msg or null for row in rows for msg in row]
 

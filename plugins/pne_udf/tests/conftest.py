@@ -172,7 +172,31 @@ public:
     {
         return Answer(context, {static_cast<int64_t>(in[0]->GetTransactionId())});
     }
+    int32_t Invoke(Context context, Inputs in)
+    {
+        Inputs none = {};
+        std::vector<std::shared_ptr<FlowMsg>> out;
+        const int32_t good = context->RunFlowModel("twice", in, out, 20000);
+        const int64_t outputs = static_cast<int64_t>(out.size());
+        const int64_t last = static_cast<int64_t *>(out[0]->GetTensor()->GetData())[2];
+        const int64_t is_null = out[1]->GetTensor() == nullptr;
+        const int32_t unknown = context->RunFlowModel("nobody", in, out, 20000);
+        const int32_t few = context->RunFlowModel("twice", none, out, 20000);
+        const int32_t failing = context->RunFlowModel("twice", {One(context, -1)}, out, 20000);
+        const int32_t late = context->RunFlowModel("twice", {One(context, -2)}, out, 20);
+        out.clear();
+        const int32_t again = context->RunFlowModel("twice", {One(context, 4)}, out, 20000);
+        const int64_t eight = *static_cast<int64_t *>(out[0]->GetTensor()->GetData());
+        const int64_t same = out[0]->GetTransactionId() == in[0]->GetTransactionId();
+        return Answer(context, {good, outputs, last, is_null, unknown, few, failing, late, again, eight, same});
+    }
 private:
+    std::shared_ptr<FlowMsg> One(Context context, int64_t number)
+    {
+        auto msg = context->AllocTensorMsg({1}, TensorDataType::DT_INT64);
+        *static_cast<int64_t *>(msg->GetTensor()->GetData()) = number;
+        return msg;
+    }
     int32_t Answer(Context context, const std::vector<int64_t> &numbers)
     {
         auto out = context->AllocTensorMsg({static_cast<int64_t>(numbers.size())}, TensorDataType::DT_INT64);
@@ -186,7 +210,8 @@ FLOW_FUNC_REGISTRAR(Table).RegProcFunc("pass", &Table::Pass)
     .RegProcFunc("inits", &Table::Inits).RegProcFunc("bad_index", &Table::BadIndex)
     .RegProcFunc("nothing", &Table::Nothing).RegProcFunc("code", &Table::Code).RegProcFunc("null", &Table::Null)
     .RegProcFunc("user_data", &Table::UserData).RegProcFunc("attrs", &Table::Attrs)
-    .RegProcFunc("ports", &Table::Ports).RegProcFunc("times", &Table::Times).RegProcFunc("trans_id", &Table::TransId);
+    .RegProcFunc("ports", &Table::Ports).RegProcFunc("times", &Table::Times).RegProcFunc("trans_id", &Table::TransId)
+    .RegProcFunc("invoke", &Table::Invoke);
 }
 """
 

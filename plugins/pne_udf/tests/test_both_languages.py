@@ -71,6 +71,25 @@ class Table:
     def trans_id(self, context: MetaRunContext, inputs: list[FlowMsg]) -> int:
         return answer(context, [inputs[0].get_transaction_id()])
 
+    def invoke(self, context: MetaRunContext, inputs: list[FlowMsg]) -> int:
+        def run(key: str, messages: list[FlowMsg], timeout: int = 20000) -> tuple[int, list[FlowMsg]]:
+            return context.run_flow_model(key, messages, timeout)
+
+        def one(number: int) -> FlowMsg:
+            msg = context.alloc_tensor_msg([1], np.int64)
+            msg.get_tensor()[...] = number
+            return msg
+
+        good, out = run("twice", inputs)
+        unknown, few = run("nobody", inputs)[0], run("twice", [])[0]
+        failing, late = run("twice", [one(-1)])[0], run("twice", [one(-2)], 20)[0]
+        again, last = run("twice", [one(4)])
+        same = last[0].get_transaction_id() == inputs[0].get_transaction_id()
+        first = out[0].get_tensor()[2], out[1].get_tensor() is None
+        return answer(
+            context, [good, len(out), *first, unknown, few, failing, late, again, last[0].get_tensor()[0], same]
+        )
+
     def pass_(self, context: MetaRunContext, inputs: list[FlowMsg]) -> int:
         return context.set_output(1, inputs[0])
 
@@ -87,7 +106,28 @@ BEHAVIOUR = [
     ("ports", [2, 2, 1, 0, 1], "ports are counted of the whole node, inputs of the function"),
     ("times", [5], "times of the input are there, and are inherited"),
     ("trans_id", [1], "the transaction is known"),
+    (
+        "invoke", [0, 2, 4, 1, 164000, 164000, 564000, 564001, 0, 8, 1],
+        "a called graph answers with a message for each output, null for a branch not taken; other calls give codes",
+    ),
 ]
+
+
+@df.pyflow
+def twice(x):
+    """What the functions call."""
+    import time
+
+    if x[0] == -1:
+        raise ValueError("no negative numbers")
+    if x[0] == -2:
+        time.sleep(0.3)
+    return x * 2
+
+
+@df.pyflow(choice_output=lambda x: x is not None)
+def never(x):
+    return None
 
 
 def cpp_node(name: str, built) -> df.FlowNode:
@@ -115,6 +155,8 @@ def copy_of(func: FunctionType) -> FunctionType:
 def with_params(point: df.FuncProcessPoint) -> df.FlowNode:
     for key, value in PARAMS.items():
         point.set_init_param(key, value)
+    doubled = twice.fnode()(df.FlowData("x"))
+    point.add_invoked_closure("twice", df.FlowGraph([doubled, never.fnode()(doubled)], name="called"))
     return point.fnode(2, 2, name="table")
 
 

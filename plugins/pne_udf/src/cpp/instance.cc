@@ -58,9 +58,8 @@ Instance::Instance(const dflow_udf_config &config, std::string *faults)
     outputs_ = std::make_unique<Outputs>(bus_, config_.outputs, node_.notices);
     node_.bus = bus_;
     node_.outputs = outputs_.get();
-    const bool is_aligned = node_.limits.max_cache != 0;
     for (const InvokedSpec &spec : config_.invoked) {
-        node_.invoked[spec.key] = std::make_unique<InvokedModel>(bus_, spec, is_aligned);
+        node_.invoked[spec.key] = std::make_unique<InvokedModel>(bus_, spec);
     }
     functions_ = std::make_unique<Functions>(&node_);
     for (const FuncInfo &info : config_.funcs) {

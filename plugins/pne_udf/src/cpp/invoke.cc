@@ -1,6 +1,8 @@
 #include "invoke.h"
 
 #include <algorithm>
+#include <random>
+#include <string>
 #include <utility>
 
 #include "log.h"
@@ -10,8 +12,23 @@ using FlowFunc::FLOW_FUNC_ERR_PARAM_INVALID;
 using FlowFunc::FLOW_FUNC_FAILED;
 using FlowFunc::FLOW_FUNC_SUCCESS;
 
-InvokedModel::InvokedModel(Bus *bus, InvokedSpec spec, bool is_aligned)
-    : bus_(bus), spec_(std::move(spec)), is_aligned_(is_aligned)
+namespace {
+// What came of the call so far asks for another message.
+constexpr int32_t kGoOn = -1;
+
+// What failed, as it lies in the aux section of a message.
+std::string Story(const Message &msg)
+{
+    const View aux = msg.aux();
+    const uint64_t begin = sizeof(uint32_t) + MemberCount(aux) * kMemberSize;
+    return aux.size <= begin ? "no reason given"
+                             : std::string(reinterpret_cast<const char *>(aux.data) + begin, aux.size - begin);
+}
+}  // namespace
+
+// Answers to a former life of this process may still come; they must not fit a call of this one.
+InvokedModel::InvokedModel(Bus *bus, InvokedSpec spec)
+    : bus_(bus), spec_(std::move(spec)), number_(std::random_device()())
 {
 }
 
@@ -34,13 +51,15 @@ int32_t InvokedModel::Run(const std::vector<std::shared_ptr<FlowFunc::FlowMsg>> 
         }
     }
     const std::lock_guard<std::mutex> guard(lock_);
+    number_ = number_ == UINT32_MAX ? 1 : number_ + 1;
     cancelled_.store(0);
-    running_.store(messages.empty() ? 0 : messages.back()->head().trans_id);
+    running_.store(messages.empty() ? 0 : messages.front()->head().trans_id);
     int32_t code = Feed(messages);
     for (size_t i = 0; i < spec_.outputs.size() && code == FLOW_FUNC_SUCCESS; i++) {
         MessagePtr msg;
         code = Fetch(spec_.outputs[i], timeout_ms, is_suspended, &msg);
         if (code == FLOW_FUNC_SUCCESS) {
+            GiveBack(messages.empty() ? msg->head() : messages.front()->head(), msg.get());
             outputs->push_back(std::move(msg));
         }
     }
@@ -48,15 +67,18 @@ int32_t InvokedModel::Run(const std::vector<std::shared_ptr<FlowFunc::FlowMsg>> 
     return code;
 }
 
-// By reference, under the messages' own heads; never waits for room.
+// Under the transaction of the first input, as parts of this call; never waits for room.
 int32_t InvokedModel::Feed(const std::vector<MessagePtr> &inputs)
 {
     for (size_t i = 0; i < inputs.size(); i++) {
         Head head = inputs[i]->head();
         head.data_flag &= kNull | kCustomId;
+        head.trans_id = inputs[0]->head().trans_id;
+        head.data_label = head.step_id = number_;
+        head.token = RootToken(number_);
         for (const Route &route : spec_.inputs[i]) {
             Block block;
-            int code = inputs[i]->Seal(head, MemberBytes(inputs[i]->aux()), false, bus_->alloc_limit(), &block);
+            int code = inputs[i]->Seal(head, View(), false, bus_->alloc_limit(), &block);
             if (code != kOk) {
                 return FLOW_FUNC_FAILED;
             }
@@ -71,6 +93,37 @@ int32_t InvokedModel::Feed(const std::vector<MessagePtr> &inputs)
     return FLOW_FUNC_SUCCESS;
 }
 
+// What a message at an output says: the answer, a failure, or nothing about this call.
+int32_t InvokedModel::Judge(MessagePtr msg, MessagePtr *out)
+{
+    if (msg->head().step_id != number_) { // left behind by a call that timed out: it answers another question
+        return kGoOn;
+    }
+    if (msg->Is(kError)) {
+        const int32_t code = msg->GetRetCode();
+        Log(Level::kError, "RunFlowModel(%s): %s", spec_.key.c_str(), Story(*msg).c_str());
+        const bool is_users =
+            code >= FlowFunc::FLOW_FUNC_ERR_USER_DEFINE_START && code <= FlowFunc::FLOW_FUNC_ERR_USER_DEFINE_END;
+        return is_users ? code : FLOW_FUNC_FAILED;
+    }
+    if (msg->Is(kSkip | kEnd)) { // a branch that was not taken, or no part at all
+        Head head = msg->head();
+        head.data_flag = (head.data_flag & kCustomId) | kNull;
+        msg = std::make_shared<Message>(bus_, head);
+    }
+    *out = std::move(msg);
+    return FLOW_FUNC_SUCCESS;
+}
+
+// Make it a message of the caller's transaction, not of the call.
+void InvokedModel::GiveBack(const Head &caller, Message *msg) const
+{
+    msg->head().trans_id = caller.trans_id;
+    msg->head().data_label = caller.data_label;
+    msg->head().step_id = caller.step_id;
+    msg->head().token = caller.token;
+}
+
 int32_t InvokedModel::Fetch(uint32_t queue, int32_t timeout_ms, const std::atomic<bool> &is_suspended, MessagePtr *out)
 {
     const int64_t until = timeout_ms < 0 ? INT64_MAX : Now() + timeout_ms * kMillisecond;
@@ -79,13 +132,11 @@ int32_t InvokedModel::Fetch(uint32_t queue, int32_t timeout_ms, const std::atomi
         Block block;
         const int code = bus_->Get(queue, left, &block);
         if (code == kOk) {
-            auto msg = std::make_shared<Message>(bus_, block);
-            // What a call that timed out has left behind answers another question.
-            if (is_aligned_ && msg->head().trans_id != running_.load()) {
-                continue;
+            const int32_t verdict = Judge(std::make_shared<Message>(bus_, block), out);
+            if (verdict != kGoOn) {
+                return verdict;
             }
-            *out = std::move(msg);
-            return FLOW_FUNC_SUCCESS;
+            continue;
         }
         if (code != DFLOW_E_TIMEOUT) {
             return code == DFLOW_E_CLOSED ? FLOW_FUNC_FAILED : FlowFunc::FLOW_FUNC_ERR_QUEUE_ERROR;

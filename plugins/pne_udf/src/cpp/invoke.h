@@ -19,11 +19,15 @@ struct InvokedSpec {
 };
 
 // One model. Calls come one after the other.
+//
+// In there, messages keep the transaction of the caller; the number of the call is their label, which joins pair by, and
+// their step id, by which its answers are known. As in dflow_core/executor/called_graph.py.
 class InvokedModel {
 public:
-    InvokedModel(Bus *bus, InvokedSpec spec, bool is_aligned);
+    InvokedModel(Bus *bus, InvokedSpec spec);
 
-    // Feed the inputs, wait for each output up to `timeout_ms` (-1 for ever), append them.
+    // Feed the inputs, wait for each output up to `timeout_ms` (-1 for ever), append them: a null message where a
+    // branch was not taken, the first of several parts. An error in there is logged, and gives its code.
     int32_t Run(const std::vector<std::shared_ptr<FlowFunc::FlowMsg>> &inputs,
                 std::vector<std::shared_ptr<FlowFunc::FlowMsg>> *outputs, int32_t timeout_ms,
                 const std::atomic<bool> &is_suspended);
@@ -37,11 +41,13 @@ public:
 private:
     int32_t Feed(const std::vector<MessagePtr> &inputs);
     int32_t Fetch(uint32_t queue, int32_t timeout_ms, const std::atomic<bool> &is_suspended, MessagePtr *out);
+    int32_t Judge(MessagePtr msg, MessagePtr *out);
+    void GiveBack(const Head &caller, Message *msg) const;
 
     Bus *bus_;
     InvokedSpec spec_;
-    bool is_aligned_;
     std::mutex lock_;
+    uint32_t number_;
     std::atomic<uint64_t> running_{0};
     std::atomic<uint64_t> cancelled_{0};
 };

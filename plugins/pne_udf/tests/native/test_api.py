@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -51,10 +52,12 @@ def test_a_model_is_run(make_rig: Callable) -> None:
     rig = make_rig("invoke", invoked="model").start()
     rig.feed(7, np.arange(3.0))
     asked = rig.heap.get(rig.fed)
-    assert asked.info.trans_id == 7
-    answer = MsgInfo(7, token=asked.info.token)
-    rig.heap.put(rig.fetched, encode(np.arange(3.0) * 2, answer))
-    assert rig.get().get_tensor().tolist() == [0.0, 2.0, 4.0]
+    assert (asked.info.trans_id, asked.info.data_label) == (7, asked.info.step_id)
+    other = replace(asked.info, step_id=asked.info.step_id ^ 1)  # what a call that timed out has left behind
+    rig.heap.put(rig.fetched, encode(np.zeros(1), other))
+    rig.heap.put(rig.fetched, encode(np.arange(3.0) * 2, asked.info))
+    out = rig.get()
+    assert (out.get_tensor().tolist(), out.info.key, out.info.token) == ([0.0, 2.0, 4.0], (7, 0), root_token(7))
 
 
 def test_an_exception_of_another_function_is_delivered_once(make_rig: Callable) -> None:

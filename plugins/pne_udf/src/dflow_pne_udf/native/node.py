@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dflow_core.errors import ClosedError, DeployError, NodeError
-from dflow_core.model import Route, UdfModel
+from dflow_core.model import InvokedPlan, Route, UdfModel
 from dflow_core.spi import NATIVE_ABI, NativeTable, NodeLinks, NodeWorker
 from dflow_core.types import FuncSpec
 from dflow_pne_udf.native import seam
@@ -167,6 +167,7 @@ class _Configuration:
             seam.DeadPartRecord(part.trans_id, self._numbers(part.ports), part.data_label, len(part.ports))
             for part in links.dead_parts
         ]
+        invoked = [self._called(one) for one in plan.invoked]
         notices = [seam.Notice(self._queue(queue), self._queue(told)) for queue, told in plan.notices.items()]
         self.record = seam.Config(
             api=seam.API,
@@ -182,12 +183,14 @@ class _Configuration:
             funcs=self._array(seam.Func, funcs),
             inputs=self._numbers([self._queue(name) for name in plan.inputs]),
             outputs=self._array(seam.Output, outputs),
+            invoked=ctypes.cast(self._array(seam.Invoked, invoked), ctypes.c_void_p),
             dead_parts=self._array(seam.DeadPartRecord, dead),
             attrs=attrs,
             attrs_size=len(attrs),
             n_funcs=len(funcs),
             n_inputs=len(plan.inputs),
             n_outputs=len(outputs),
+            n_invoked=len(invoked),
             n_dead_parts=len(dead),
             align_timeout_ms=-1,
             align_drop=1,
@@ -208,6 +211,13 @@ class _Configuration:
             for route in routes
         ]
         return seam.Output(self._array(seam.RouteList, made), len(made), 0)
+
+    def _called(self, one: InvokedPlan) -> seam.Invoked:
+        inputs = [self._output(routes) for routes in one.inputs]
+        outputs = self._numbers([self._queue(name) for name in one.outputs])
+        return seam.Invoked(
+            one.key.encode(), self._array(seam.Output, inputs), outputs, len(inputs), len(one.outputs)
+        )
 
     def _queue(self, name: str) -> int:
         if not name:

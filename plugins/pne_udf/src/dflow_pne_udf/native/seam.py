@@ -51,6 +51,15 @@ class Output(Structure):
     _fields_ = (("routes", POINTER(RouteList)), ("n_routes", c_uint32), ("unused", c_uint32))
 
 
+class Invoked(Structure):
+    """`struct dflow_udf_invoked`."""
+
+    _fields_ = (
+        ("key", c_char_p), ("inputs", POINTER(Output)), ("outputs", POINTER(c_uint32)), ("n_inputs", c_uint32),
+        ("n_outputs", c_uint32),
+    )
+
+
 class DeadPartRecord(Structure):
     """`struct dflow_udf_dead_part`."""
 

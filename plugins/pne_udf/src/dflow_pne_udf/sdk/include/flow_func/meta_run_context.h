@@ -36,9 +36,11 @@ public:
 
     /// Run a model given by AddInvokedClosure and append its outputs.
     ///
-    /// `timeout` in milliseconds holds for each output: 0 tries once, -1 waits for ever. The codes of the outputs are
-    /// not looked at. Gives FLOW_FUNC_ERR_PARAM_INVALID for an unknown key, a wrong number of inputs or foreign
-    /// messages, FLOW_FUNC_FAILED if the model takes no more, FLOW_FUNC_ERR_TIME_OUT_ERROR if an output did not come.
+    /// `timeout` in milliseconds holds for each output: 0 tries once, -1 waits for ever. Where a branch was not taken
+    /// the message is null. The codes of messages with data are not looked at. Gives FLOW_FUNC_ERR_PARAM_INVALID for an
+    /// unknown key, a wrong number of inputs or foreign messages, FLOW_FUNC_FAILED if the model takes no more,
+    /// FLOW_FUNC_ERR_TIME_OUT_ERROR if an output did not come; and where a node in there failed, the code of its own
+    /// that it gave, else FLOW_FUNC_FAILED. What failed is logged.
     virtual int32_t RunFlowModel(const char *modelKey, const std::vector<std::shared_ptr<FlowMsg>> &inputMsgs,
                                  std::vector<std::shared_ptr<FlowMsg>> &outputMsgs, int32_t timeout) = 0;
 
