@@ -10,8 +10,8 @@
     with df.FlowGraph([double.fnode()(x)]) as graph:
         print(graph(21))
 
-Layers, highest first (imports run downwards only): cli, frontend, testing / session, builtin /
-compiler | deploy | executor | udf / plugins / spi / graph | model / message / types, options / errors.
+Layers, highest first (imports run downwards only): cli, frontend, testing / replay / session, builtin /
+compiler | deploy | executor | udf / plugins / spi / recording / graph | model / message / types, options / errors.
 """
 
 from dflow_core.errors import (

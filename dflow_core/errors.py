@@ -9,7 +9,7 @@
         ClosedError                used after close
       PluginError                  a plugin: missing, broken, or two that claim one id
       CompileError                 an engine could not build a model
-        ModelFormatError           a file is not the model it should be; says where
+        ModelFormatError           a file is not the model, or the recording, it should be; says where
       DeployError                  the processes could not be started
         PlacementError             a deploy file or resource file has faults; all of them, in `.faults`
         StartupError               a node's executor did not come up; holds the child's text
@@ -142,7 +142,7 @@ class CompileError(DflowError):
 
 
 class ModelFormatError(CompileError):
-    """A model file is missing, broken or of another kind than it says.
+    """A model file or a recording is missing, broken or of another kind than it says.
 
     Args:
         message: What is wrong.

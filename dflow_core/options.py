@@ -99,6 +99,9 @@ class Options:
         unit="seconds",
     )
     trace: str = _option("", _GRAPH, "folder where executors write a line per call, for a timeline; empty is off")
+    record: str = _option("", _GRAPH, "file, or folder for one, that failed transactions are kept in; empty is off")
+    record_good: int = _option(16, _GRAPH, "newest transactions without an error that a recording keeps")
+    record_limit: int = _option(1 << 30, _GRAPH, "most that a recording keeps, the graph aside", unit="bytes")
     cache: bool = _option(True, _GRAPH, "whether compiled models are kept")
     cache_dir: str = _option(
         "", _GRAPH, "where compiled models are kept; empty is the user's cache folder",

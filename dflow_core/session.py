@@ -27,13 +27,15 @@ from dflow_core.executor import (
     StallMonitor,
     graph_stats,
     own_stacks,
+    with_failed_calls,
 )
 from dflow_core.graph import FlowGraph
 from dflow_core.message import Block
 from dflow_core.model import GRAPH_OPTIONS, DeployPlan, FlowModel, UdfModel
 from dflow_core.options import Options, Value, as_texts, from_texts, normalize, resolve
 from dflow_core.plugins import PluginRegistry, load_plugins
-from dflow_core.spi import Deployer, Deployment
+from dflow_core.recording import Keeper, Recorder
+from dflow_core.spi import Deployer, Deployment, FlowFunc
 from dflow_core.types import TensorSpec
 
 
@@ -47,11 +49,12 @@ class RunningGraph:
         deployment: Its processes; None inline.
         report: How it was compiled.
         on_close: Called once when it is closed.
+        recorder: Records it.
     """
 
     def __init__(
         self, model: FlowModel, options: Options, backend: Backend, deployment: Deployment | None,
-        report: BuildReport | None, on_close: Callable[[RunningGraph], None],
+        report: BuildReport | None, on_close: Callable[[RunningGraph], None], recorder: Recorder | None = None,
     ) -> None:
         self.model = model
         self.deployment = deployment
@@ -61,7 +64,8 @@ class RunningGraph:
         self._on_close = on_close
         relation = model.relation
         self.client = GraphClient(
-            model.name, relation.input_names, relation.output_names, backend, options.max_unfetched
+            model.name, relation.input_names, relation.output_names, backend, options.max_unfetched,
+            observer=recorder,
         )
         if deployment is not None:
             deployment.introduce(self.answer)
@@ -217,7 +221,8 @@ class DFlowSession:
         model = with_called_instances(model)
         placed = place_nodes(model, options, resources, self.registry.engines, os.environ)
         found = plan_deployment(model, resources, shares, options, transport, placed.placements)
-        return dataclasses.replace(found, notes=(*placed.notes, *found.notes))
+        plan = dataclasses.replace(found, notes=(*placed.notes, *found.notes))
+        return with_failed_calls(plan) if options.record else plan
 
     def deploy(self, model: FlowModel, plan: DeployPlan) -> Deployment:
         """Start the processes of a plan; returns when all are ready.
@@ -242,20 +247,36 @@ class DFlowSession:
             self._deployer(resolve(self._given, own).deployer).warm_up()
         model, report = (graph, None) if isinstance(graph, FlowModel) else self.build(graph)
         options = self._options_of(model)
-        if mode == "inline":
-            running = RunningGraph(model, options, self._inline(model), None, report, self._forget)
-        else:
-            deployment = self.deploy(model, self.plan(model))
-            try:
-                running = RunningGraph(
-                    model, options, QueueBackend(deployment), deployment, report, self._forget
-                )
-            except BaseException:
-                deployment.close()
-                raise
+        with contextlib.ExitStack() as undo:
+            recorder = _recorder(model, options)
+            if recorder is not None:
+                undo.callback(recorder.close)
+            if mode == "inline":
+                backend: Backend = self.inline(model, records=recorder is not None)
+                deployment = None
+            else:
+                deployment = self.deploy(model, self.plan(model))
+                undo.callback(deployment.close)
+                backend = QueueBackend(deployment)
+            running = RunningGraph(model, options, backend, deployment, report, self._forget, recorder)
+            undo.pop_all()
         with self._lock:
             self._running.append(running)
         return running
+
+    def inline(
+        self, model: FlowModel, *, records: bool = False, wrap: Callable[[str, FlowFunc], FlowFunc] | None = None,
+        only: str = "",
+    ) -> InlineBackend:
+        """A compiled graph loaded into this process, to be run in the caller's thread; arguments as for InlineBackend.
+
+        Raises:
+            Whatever loading its nodes raises.
+        """
+        loaders = {part.engine: self.registry.engine(part.engine).worker() for part in model.submodels.values()}
+        return InlineBackend(
+            model, loaders, lambda name: self.registry.udf(name).factory(), records=records, wrap=wrap, only=only
+        )
 
     def close(self) -> None:
         """End every graph of the session, and what its deployers share. Idempotent."""
@@ -285,10 +306,13 @@ class DFlowSession:
         given = {key: str(value) for key, value in self._given.items() if key not in own}
         return from_texts({**model.options, **given})
 
-    def _inline(self, model: FlowModel) -> InlineBackend:
-        loaders = {part.engine: self.registry.engine(part.engine).worker() for part in model.submodels.values()}
-        return InlineBackend(model, loaders, lambda name: self.registry.udf(name).factory())
 
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError("the session is closed")
+
+
+def _recorder(model: FlowModel, options: Options) -> Recorder | None:
+    if not options.record:
+        return None
+    return Recorder(options.record, model, Keeper(options.record_good, options.record_limit))

@@ -19,6 +19,7 @@ COMMANDS = {
     "compile": "Compile a graph into one .om file.",
     "inspect": "What is in an .om file.",
     "run": "Run a graph over files or made-up data.",
+    "replay": "Run a recorded transaction again, under a debugger if you like.",
     "ps": "Graphs that run: nodes, queues and their counters.",
     "stacks": "What every process of a running graph is doing.",
     "draw": "Draw a graph as text, Mermaid or DOT.",

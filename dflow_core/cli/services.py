@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import pdb
+
     from dflow_core.deploy import Address
     from dflow_core.plugins import PluginRegistry
     from dflow_core.session import DFlowSession
@@ -59,6 +61,13 @@ def ask_graphs(
     return ask_all(found, question, patience)
 
 
+def open_debugger() -> pdb.Pdb:
+    """A debugger at this terminal."""
+    from dflow_core.cli.debugging import make_debugger
+
+    return make_debugger()
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """What commands use of the rest of dflow.
@@ -69,6 +78,7 @@ class Services:
         trial: Runs a small graph in a process, to see whether that works here.
         addresses: Where running graphs can be asked.
         ask: Asks them, with a limit in seconds.
+        debugger: Gives a debugger.
     """
 
     registry: Callable[[], PluginRegistry] = load_registry
@@ -76,3 +86,4 @@ class Services:
     trial: Callable[[], None] = run_trial
     addresses: Callable[[], list[Address]] = running_graphs
     ask: Callable[[list[Address], str, float], list[tuple[Address, Mapping[str, object]]]] = ask_graphs
+    debugger: Callable[[], pdb.Pdb] = open_debugger

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dflow_core.executor.backend import Backend
     from dflow_core.executor.client import GraphClient
+    from dflow_core.executor.failed_calls import with_failed_calls
     from dflow_core.executor.inline import InlineBackend
     from dflow_core.executor.instance import InstanceRunner
     from dflow_core.executor.meter import NodeStats
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
     from dflow_core.executor.queue_backend import QueueBackend
     from dflow_core.executor.stats import GraphStats, graph_stats, own_stacks
     from dflow_core.executor.trace import read_calls, write_timeline
-    from dflow_core.executor.transactions import Counters, Outcome
+    from dflow_core.executor.transactions import Channel, Counters, Outcome, error_of
 
 __all__ = [
     "Backend",
+    "Channel",
     "Counters",
     "GraphClient",
     "GraphStats",
@@ -36,15 +38,18 @@ __all__ = [
     "Outcome",
     "QueueBackend",
     "StallMonitor",
+    "error_of",
     "graph_stats",
     "own_stacks",
     "read_calls",
+    "with_failed_calls",
     "write_timeline",
 ]
 
 _HOMES = {
     "Backend": "backend",
     "GraphClient": "client",
+    "with_failed_calls": "failed_calls",
     "InlineBackend": "inline",
     "InstanceRunner": "instance",
     "NodeStats": "meter",
@@ -56,7 +61,9 @@ _HOMES = {
     "own_stacks": "stats",
     "read_calls": "trace",
     "write_timeline": "trace",
+    "Channel": "transactions",
     "Counters": "transactions",
+    "error_of": "transactions",
     "Outcome": "transactions",
 }
 

@@ -54,6 +54,10 @@ class Backend(abc.ABC):
             What arrived, as (output, message); may be empty.
         """
 
+    def failed_calls(self) -> list[bytes]:
+        """Calls of nodes that failed since this was asked last, packed; only where a recording is made."""
+        return []
+
     @abc.abstractmethod
     def failure(self) -> DflowError | None:
         """Why the graph cannot go on, or None."""

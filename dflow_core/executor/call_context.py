@@ -46,8 +46,8 @@ class CallOwner(Protocol):
     def complete(self, context: CallContext, error: BaseException | None) -> None:
         """End an open call."""
 
-    def explain(self, error: BaseException, inputs: Sequence[FlowMsg]) -> ErrorInfo:
-        """What to send about an error."""
+    def explain(self, error: BaseException, context: CallContext, inputs: Sequence[FlowMsg]) -> ErrorInfo:
+        """What to send about an error that a call raised over some of its inputs."""
 
     def called(self, key: str) -> CalledGraph:
         """A graph that functions of the node call."""
@@ -93,6 +93,11 @@ class CallContext(RunContext):
         self._made: dict[int, TensorBlock] = {}
 
     @property
+    def spec(self) -> FuncSpec:
+        """The function."""
+        return self._spec
+
+    @property
     def head(self) -> FlowMsg | None:
         """The message whose head outputs inherit."""
         return self._head
@@ -134,7 +139,7 @@ class CallContext(RunContext):
         self._end(info, Aux(msg.aux.members), index)
 
     def fail(self, msg: FlowMsg, error: BaseException) -> None:
-        self.fail_with(msg, self._owner.explain(error, (msg,)))
+        self.fail_with(msg, self._owner.explain(error, self, (msg,)))
 
     def defer(self) -> bool:
         self.is_deferred = self.is_deferred or (self._head is not None and self._owner.may_defer())

@@ -7,6 +7,7 @@ theirs has come. All methods are thread-safe.
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,9 @@ from dflow_core.errors import (
     WaitTimeoutError,
 )
 from dflow_core.executor.backend import Backend
+from dflow_core.executor.deadlines import deadline_in, never, remaining
 from dflow_core.executor.monitor import StallMonitor
+from dflow_core.executor.observed import ObservedBackend, ObservedTable, Observer
 from dflow_core.executor.parcel import NO_INFO, Parcel
 from dflow_core.executor.result_order import ResultOrder
 from dflow_core.executor.transactions import Channel, Counters, Outcome, TransactionTable
@@ -40,18 +43,24 @@ class GraphClient:
         backend: The running graph.
         max_unfetched: Results that may lie unfetched before feeding blocks.
         last_id: Transaction ids begin above this.
+        observer: Is told of everything that is fed, arrives and ends.
     """
 
     def __init__(
         self, graph: str, inputs: Sequence[str], outputs: Sequence[str], backend: Backend, max_unfetched: int = 256,
         last_id: int = 0,
+        observer: Observer | None = None,
     ) -> None:
         self._graph = graph
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
         self._backend = backend
         self._max_unfetched = max_unfetched
-        self._table = TransactionTable(len(inputs), len(outputs), last_id)
+        self._observer = observer
+        way = backend if observer is None else ObservedBackend(backend, observer)
+        self._hand_in, self._take_out = way.feed, way.pump
+        table = TransactionTable if observer is None else functools.partial(ObservedTable, observer)
+        self._table = table(len(inputs), len(outputs), last_id)
         self._main = Channel(endings=False)
         self._mutex = threading.RLock()
         self._lock = threading.Condition(self._mutex)
@@ -98,7 +107,7 @@ class GraphClient:
         """
         self._check_process()
         parcel = Parcel(values, info or NO_INFO, channel or self._main)
-        self._send(parcel, _deadline(timeout), _never)
+        self._send(parcel, deadline_in(timeout), never)
         return parcel.trans_id
 
     def fetch(self, timeout: float | None = None) -> Outcome:
@@ -109,7 +118,7 @@ class GraphClient:
             DroppedError: the transaction ended without a result.
         """
         self._check_process()
-        deadline = _deadline(timeout)
+        deadline = deadline_in(timeout)
         while True:
             outcome = self._next(self._main, deadline)
             if outcome.error is not None or outcome.messages:
@@ -121,7 +130,7 @@ class GraphClient:
         Raises:
             WaitTimeoutError: none came within the limit.
         """
-        return self._next(channel, _deadline(timeout))
+        return self._next(channel, deadline_in(timeout))
 
     def abandon(self, channel: Channel, error: DflowError) -> None:
         """Let what was fed with this channel go: its results are dropped, and who waits for them gets the error."""
@@ -139,11 +148,11 @@ class GraphClient:
             DroppedError: no node sent anything for it.
         """
         self._check_process()
-        deadline = _deadline(timeout)
+        deadline = deadline_in(timeout)
         channel = Channel()
         try:
             trans_id = self.feed(values, info=info, timeout=timeout, channel=channel)
-            return self._rest_of(channel, trans_id, deadline)
+            return self.results_of(channel, trans_id, deadline)
         except BaseException:
             with self._lock:
                 self._table.abandon(channel)
@@ -183,13 +192,13 @@ class GraphClient:
                         break
                     parcel = item if isinstance(item, Parcel) else Parcel(item, NO_INFO, channel)
                     # What was not given out yet may be what holds the memory: then it has to go first.
-                    if not self._send(parcel, _deadline(timeout), has_outcomes):
+                    if not self._send(parcel, deadline_in(timeout), has_outcomes):
                         break
                     order.expect(parcel.trans_id)
                     parcel = None
                 if exhausted and not channel.open and not channel.outcomes:
                     return
-                outcome = self._next(channel, _deadline(timeout))
+                outcome = self._next(channel, deadline_in(timeout))
                 if outcome.last and on_end is not None:
                     on_end(outcome)
                 yield from order.add(outcome)
@@ -213,6 +222,8 @@ class GraphClient:
         with self._lock:
             self._lock.wait_for(lambda: self._pumper in (0, threading.get_ident()), timeout=5)
         self._backend.close()
+        if self._observer is not None:
+            self._observer.close()
 
     def _send(self, parcel: Parcel, deadline: float | None, give_way: Callable[[], bool]) -> bool:
         """Feed a parcel; False if that would have to wait while there is something better to do."""
@@ -225,7 +236,7 @@ class GraphClient:
                     if error.never_fits or not give_way():
                         raise
                     return False
-        if not self._feeding.acquire(timeout=_remaining(deadline)):
+        if not self._feeding.acquire(timeout=remaining(deadline)):
             raise QueueFullError(f"another thread waits for room in graph {self._graph!r}")
         try:
             if not self._wait_for_room(ports, deadline, parcel.channel, give_way):
@@ -235,7 +246,7 @@ class GraphClient:
                 trans_id = self._table.next_id(ports, parcel.info.transaction_id)
                 token = self._table.begin(ports, trans_id, parcel.channel)
             try:
-                self._backend.feed(trans_id, parcel.finish(ports, trans_id, token))
+                self._hand_in(trans_id, parcel.finish(ports, trans_id, token))
             except ClosedError as error:  # the graph has failed since there was room
                 failure = self._backend.failure()
                 if failure is None:
@@ -263,20 +274,25 @@ class GraphClient:
     def _alloc(self, size: int, deadline: float | None, give_way: Callable[[], bool]) -> Block:
         """Wait for memory, and meanwhile take what arrives: a node that cannot send keeps its inputs."""
         while True:
-            patience = _ALLOC_SLICE if deadline is None else min(_ALLOC_SLICE, _remaining(deadline))
+            patience = _ALLOC_SLICE if deadline is None else min(_ALLOC_SLICE, remaining(deadline))
             try:
                 return self._backend.alloc(size, patience)
             except PoolExhaustedError as error:
                 failure = self._backend.failure()
                 if failure is not None:
                     raise failure from error
-                if error.never_fits or give_way() or _remaining(deadline, 1.0) <= 0:
+                if error.never_fits or give_way() or remaining(deadline, 1.0) <= 0:
                     raise
             with self._lock:
                 self._check_open()
             self._pump(time.monotonic(), give_way)
 
-    def _rest_of(self, channel: Channel, trans_id: int, deadline: float | None) -> list[Outcome]:
+    def results_of(self, channel: Channel, trans_id: int, deadline: float | None) -> list[Outcome]:
+        """Every result of the only transaction of a channel, waiting up to a deadline (monotonic seconds).
+
+        Raises:
+            What ended it; DroppedError if no node sent anything for it; WaitTimeoutError at the deadline.
+        """
         results: list[Outcome] = []
         while True:
             outcome = self._next(channel, deadline)
@@ -343,17 +359,17 @@ class GraphClient:
 
     def _pump(self, deadline: float | None, is_done: Callable[[], bool], room_for: Sequence[int] = ()) -> bool:
         """Move messages until `is_done` may have become true; False if the deadline has passed."""
-        remaining = _SLICE if deadline is None else min(_SLICE, deadline - time.monotonic())
+        limit = _SLICE if deadline is None else min(_SLICE, deadline - time.monotonic())
         own = threading.get_ident()
         with self._lock:
             if is_done():
                 return True
             if self._pumper not in (0, own):
-                self._lock.wait(max(0.0, remaining))
+                self._lock.wait(max(0.0, limit))
                 return is_done() or deadline is None or time.monotonic() < deadline
             self._pumper = own
         try:
-            arrived = self._backend.pump(max(0.0, remaining), room_for)
+            arrived = self._take_out(max(0.0, limit), room_for)
         finally:
             with self._lock:
                 self._pumper = 0
@@ -379,16 +395,3 @@ class GraphClient:
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError(f"graph {self._graph!r} is closed", hint="use it inside its `with` block")
-
-
-def _deadline(timeout: float | None) -> float | None:
-    return None if timeout is None else time.monotonic() + max(0.0, timeout)
-
-
-def _remaining(deadline: float | None, without: float = -1) -> float:
-    """Seconds until a deadline; `without` if there is none."""
-    return without if deadline is None else max(0.0, deadline - time.monotonic())
-
-
-def _never() -> bool:
-    return False

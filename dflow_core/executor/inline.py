@@ -15,13 +15,15 @@ import numpy as np
 from dflow_core.errors import DflowError
 from dflow_core.executor.backend import ALLOC_LIMIT, Backend
 from dflow_core.executor.called_graph import CalledGraph
+from dflow_core.executor.failed_calls import packed
 from dflow_core.executor.inline_edges import InlineEdge, inline_edges
 from dflow_core.executor.meter import FAILED, NodeStats
 from dflow_core.executor.model_func import load_functions
 from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.message import Block, FlowMsg, HeapBlock
-from dflow_core.model import FlowModel, UdfModel, called_part, own_part
+from dflow_core.model import FlowModel, PneModel, UdfModel, called_part, own_part
 from dflow_core.options import Options
+from dflow_core.recording import FailedCall
 from dflow_core.spi import FlowFunc, FuncParams, QueueStats, WorkerContext, WorkerLoader
 
 
@@ -34,12 +36,16 @@ class InlineBackend(Backend):
         udf_factory: Gives registered built-in UDFs.
         threads: Threads a model may use.
         clock: Monotonic seconds.
+        records: Whether to keep what failed calls were given, for `failed_calls`.
+        wrap: Gives what runs instead of a function of a node.
+        only: Name of a node: nothing else is loaded, and `repeat` is all that can be done.
     """
 
     def __init__(
         self, model: FlowModel, loaders: Mapping[str, WorkerLoader],
         udf_factory: Callable[[str], FlowFunc] | None = None, threads: int = 1,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.monotonic, records: bool = False,
+        wrap: Callable[[str, FlowFunc], FlowFunc] | None = None, only: str = "",
     ) -> None:
         whole, model = model, own_part(model)
         self._relation = model.relation
@@ -50,30 +56,46 @@ class InlineBackend(Backend):
         self._work: deque[tuple[InlineEdge, FlowMsg | None]] = deque()
         self._arrived: list[tuple[InlineEdge, FlowMsg | None]] = []
         self._runners: dict[str, NodeRunner] = {}
+        self._failed_calls: list[bytes] = []
+        self._sent: list[tuple[int, FlowMsg]] = []
+        on_failure = self._note_failure if records else None
         try:
             for name, part in model.submodels.items():
-                context = WorkerContext(
-                    name, 0, 1, "cpu:0", threads, model.options, udf_factory=udf_factory, alloc=np.empty
-                )
-                attrs = part.params if isinstance(part, UdfModel) else {}
-                sides = self._relation.submodels[name]
-                keys = tuple(one.key for one in self._relation.invoked_by(name))
-                params = FuncParams(name, 0, 1, "cpu:0", threads, len(sides.inputs), len(sides.outputs), attrs, keys)
-                funcs = load_functions(part, loaders[part.engine], context, params)
                 called: dict[str, CalledGraph] = {}
                 for one in self._relation.invoked_by(name):
-                    inner = InlineBackend(called_part(whole, one), loaders, udf_factory, threads, clock)
-                    self._inner[one.name], roots = inner, inner._relation
-                    called[one.key] = CalledGraph(
-                        one.name, roots.input_names, roots.output_names, inner, inner.last_exception
+                    called[one.key] = self._load_called(
+                        one.name,
+                        InlineBackend(
+                            called_part(whole, one), loaders, udf_factory, threads, clock, records, wrap,
+                            "" if name == only else only,
+                        ),
                     )
-                self._runners[name] = NodeRunner(
-                    part, funcs, instance=0, sink=self._sink(sides.outputs), alloc=self.alloc, clock=clock,
-                    keep_exceptions=True, called=called,
-                )
+                if only in ("", name):
+                    context = WorkerContext(
+                        name, 0, 1, "cpu:0", threads, model.options, udf_factory=udf_factory, alloc=np.empty
+                    )
+                    funcs = self._load(part, loaders[part.engine], context, tuple(called))
+                    self._runners[name] = NodeRunner(
+                        part, [wrap(name, func) for func in funcs] if wrap is not None else funcs, instance=0,
+                        sink=self._keep if only else self._sink(self._relation.submodels[name].outputs),
+                        alloc=self.alloc, clock=clock, keep_exceptions=True, called=called, on_failure=on_failure,
+                    )
         except BaseException:
             self.close()
             raise
+
+    def _load_called(self, name: str, inner: InlineBackend) -> CalledGraph:
+        self._inner[name], roots = inner, inner._relation
+        return CalledGraph(name, roots.input_names, roots.output_names, inner, inner.last_exception)
+
+    def _load(
+        self, part: PneModel, loader: WorkerLoader, context: WorkerContext, keys: tuple[str, ...]
+    ) -> list[FlowFunc]:
+        sides, attrs = self._relation.submodels[part.name], part.params if isinstance(part, UdfModel) else {}
+        params = FuncParams(
+            part.name, 0, 1, context.device, context.threads, len(sides.inputs), len(sides.outputs), attrs, keys
+        )
+        return load_functions(part, loader, context, params)
 
     def alloc(self, size: int, timeout: float = ALLOC_LIMIT) -> Block:
         return HeapBlock(size)
@@ -100,6 +122,19 @@ class InlineBackend(Backend):
             self._run()
         arrived, self._arrived = self._arrived, []
         return [(edge.target[1], msg) for edge, notice in arrived for msg in ([notice] if notice else edge.take())]
+
+    def failed_calls(self) -> list[bytes]:
+        found, self._failed_calls = self._failed_calls, []
+        return [*(call for inner in self._inner.values() for call in inner.failed_calls()), *found]
+
+    def repeat(self, call: FailedCall) -> list[tuple[int, FlowMsg]]:
+        """Make one call again, with the messages it had, in a backend made with `only`; gives what it sends."""
+        runner = self._runners.get(call.node)
+        if runner is None:
+            return [found for inner in self._inner.values() for found in inner.repeat(call)]
+        runner.repeat(call)
+        runner.finish()
+        return self._sent
 
     def failure(self) -> DflowError | None:
         return None
@@ -139,6 +174,12 @@ class InlineBackend(Backend):
         self._runners.clear()
         for inner in self._inner.values():
             inner.close()
+
+    def _note_failure(self, call: FailedCall) -> None:
+        self._failed_calls.append(packed(call))
+
+    def _keep(self, output: int, msg: FlowMsg) -> None:
+        self._sent.append((output, msg))
 
     def _sink(self, endpoints: Sequence[str]) -> Callable[[int, FlowMsg], None]:
         return lambda output, msg: self._publish(endpoints[output], msg)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dflow_core.errors import ClosedError, NodeError, PoolExhaustedError, QueueFullError
 from dflow_core.executor.called_graph import CalledGraph
 from dflow_core.executor.called_queues import CalledQueues
+from dflow_core.executor.failed_calls import call_sender
 from dflow_core.executor.fast_lane import FastLane, LaneIo
 from dflow_core.executor.forked import end_fork
 from dflow_core.executor.join_lane import JoinLane
@@ -123,6 +124,7 @@ class InstanceRunner:
             model, funcs, instance=plan.index, sink=self._send, alloc=self._alloc, dead=dead,
             on_call=self._trace.call if self._trace else None, waiting=self._is_input_waiting,
             meter=Meter(self._group.board(board_name(model.name, plan.index), WORDS)), called=self._called,
+            on_failure=call_sender(self._group) if self._options.get("record") else None,
         )
         self._inputs = [reader(self._group, name, plan.notices) for name in plan.inputs]
         names = [name for routes in plan.outputs for route in routes for name in route.queues]

@@ -23,6 +23,7 @@ from dflow_core.executor.gathering import Gathered, Gatherer
 from dflow_core.executor.meter import BLOCKED, BUSY, CALLS, FAILED, Meter
 from dflow_core.message import Alloc, Aux, DataFlag, ErrorInfo, FlowMsg, describe
 from dflow_core.model import PneModel
+from dflow_core.recording import FailedCall
 from dflow_core.spi import FlowFunc
 from dflow_core.types import FuncSpec
 
@@ -59,6 +60,7 @@ class NodeRunner:
             `settle` when there is no more.
         meter: Takes the counters.
         called: The graphs its functions call, by key.
+        on_failure: Told of each call that failed, before its error is sent.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class NodeRunner:
         waiting: Callable[[], bool] | None = None,
         meter: Meter | None = None,
         called: Mapping[str, CalledGraph] = MappingProxyType({}),
+        on_failure: Callable[[FailedCall], None] | None = None,
     ) -> None:
         self.meter = meter = meter or Meter()
         self.calls = meter.ints[CALLS]
@@ -92,6 +95,7 @@ class NodeRunner:
         self._alloc = alloc
         self._clock = clock
         self._on_call = on_call
+        self._on_failure = on_failure
         self._keep_exceptions = keep_exceptions
         self._waiting = waiting
         self._called = called
@@ -143,6 +147,11 @@ class NodeRunner:
             self.complete(self._open_call(function, inputs, inputs[0], started), error)
         else:
             self._call(function, inputs, lambda context: function.func.deliver(context, result), inputs[0], started)
+
+    def repeat(self, call: FailedCall) -> None:
+        """Make a call again, with the messages it had."""
+        function = self._functions[call.function]
+        self._call(function, call.inputs, lambda context: function.func.proc(context, call.inputs), call.head)
 
     def accept(self, port: int, msg: FlowMsg) -> None:
         """Take a message that arrived at a node input; runs the function if that completes a set."""
@@ -234,8 +243,8 @@ class NodeRunner:
         finally:
             self._close_call(context)
 
-    def explain(self, error: BaseException, inputs: Sequence[FlowMsg]) -> ErrorInfo:
-        """What to send about an error that a function raised with these inputs."""
+    def explain(self, error: BaseException, context: CallContext, inputs: Sequence[FlowMsg]) -> ErrorInfo:
+        """What to send about an error that a call raised over these inputs."""
         message = error.message if isinstance(error, DflowError) else str(error)
         if isinstance(error, RunError) and error.node:  # of a node in a graph that the function called
             message = str(error).partition("\n")[0]
@@ -246,7 +255,11 @@ class NodeRunner:
         if isinstance(error, ValueError) and "read-only" in message:
             hint = hint or "inputs are shared with other readers and cannot be changed: work on x.copy()"
         trace = "".join(traceback.format_exception(type(error), error, _user_frames(error)))
-        return ErrorInfo("node", message, type(error).__name__, self._node, self._instance, trace, shapes, hint)
+        info = ErrorInfo("node", message, type(error).__name__, self._node, self._instance, trace, shapes, hint)
+        if self._on_failure is not None:
+            number = next(i for i, function in enumerate(self._functions) if function.spec is context.spec)
+            self._on_failure(FailedCall(self._node, self._instance, number, context.head, tuple(inputs), info))
+        return info
 
     def _call(
         self, function: _Function, inputs: Sequence[FlowMsg], call: Callable[[CallContext], None],
@@ -285,7 +298,7 @@ class NodeRunner:
         elif os.getpid() != self._pid:
             end_fork(error)
         self.meter.ints[FAILED] += 1
-        self.last_error = self.explain(error, context.inputs)
+        self.last_error = self.explain(error, context, context.inputs)
         self.last_failed = _trans_id(context)
         context.fail_call(self.last_error, error.ret_code if isinstance(error, NodeError) else 0)
 

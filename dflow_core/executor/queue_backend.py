@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from dflow_core.errors import ClosedError, DflowError, PoolExhaustedError
 from dflow_core.executor.backend import ALLOC_LIMIT, Backend
+from dflow_core.executor.failed_calls import FAILED_CALLS, arrived_calls
 from dflow_core.executor.lossy import NOTICE_SLICE, flush, reader, sender, waitable
 from dflow_core.executor.meter import NodeStats
 from dflow_core.executor.stats import StatsReader
@@ -35,6 +36,8 @@ class QueueBackend(Backend):
         self._queues_of: dict[tuple[int, ...], list[Queue]] = {}
         self._fetches = [reader(self._group, name, lossy) for name in deployment.plan.fetches]
         self._lossy = any(name in lossy for name in (*names, *deployment.plan.fetches))
+        records = any(queue.name == FAILED_CALLS for queue in deployment.plan.queues)
+        self._failed_calls = self._group.queue(FAILED_CALLS) if records else None
         self._doorbell = self._group.doorbell()
         self._stats = StatsReader(deployment)
         self._closed = False
@@ -80,6 +83,9 @@ class QueueBackend(Backend):
                 self._doorbell.wait(self._fetches, writable, timeout=timeout)
             arrived = self._drain()
         return arrived
+
+    def failed_calls(self) -> list[bytes]:
+        return [] if self._failed_calls is None else arrived_calls(self._failed_calls)
 
     def failure(self) -> DflowError | None:
         return self._deployment.failure()

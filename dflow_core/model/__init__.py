@@ -15,6 +15,7 @@ from dflow_core.model.flow_model import (
     SerializedModel,
     UdfModel,
 )
+from dflow_core.model.frame import Buffer, FileSource, Frame, FrameReader, frame_chunks, read_frame
 from dflow_core.model.invoked import called_by, called_part, own_part
 from dflow_core.model.om_file import (
     OmInfo,
@@ -31,10 +32,14 @@ from dflow_core.model.placement import InstancePlace, NodePlacement, ThreadShare
 
 __all__ = [
     "GRAPH_OPTIONS",
+    "Buffer",
     "DeadPart",
     "DeployPlan",
     "Endpoint",
+    "FileSource",
     "FlowModel",
+    "Frame",
+    "FrameReader",
     "GraphModel",
     "InstancePlace",
     "InstancePlan",
@@ -56,10 +61,12 @@ __all__ = [
     "UdfModel",
     "called_by",
     "called_part",
+    "frame_chunks",
     "inspect_om",
     "om_chunks",
     "own_part",
     "pack_submodel",
+    "read_frame",
     "read_om",
     "unpack_submodel",
     "write_atomically",

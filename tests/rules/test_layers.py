@@ -12,10 +12,12 @@ LAYERS = [
     ({"types", "options"}, True),
     ({"message"}, False),
     ({"graph", "model"}, False),
+    ({"recording"}, False),
     ({"spi"}, False),
     ({"plugins"}, False),
     ({"compiler", "deploy", "executor", "udf"}, False),
     ({"session", "builtin", "builtin_transport"}, True),
+    ({"replay"}, False),
     ({"cli", "frontend", "testing"}, True),
 ]
 HEIGHT = {part: height for height, (parts, _) in enumerate(LAYERS) for part in parts}

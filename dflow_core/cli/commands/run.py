@@ -50,16 +50,18 @@ class Run:
 @click.option("--mode", type=click.Choice(["process", "inline"]), default="process", show_default=True)
 @click.option("--in-flight", type=click.IntRange(1), help="Transactions under way at once.")
 @click.option("--save", "target_file", type=click.Path(path_type=Path, dir_okay=False), help="Keep results (.npz).")
+@click.option("--record", type=click.Path(path_type=Path), help="Keep failed transactions, for `dflow replay`.")
 @settings
 def run(
     services: Services, output: Output, target: str, files: tuple[str, ...], count: int, shapes: tuple[str, ...],
-    seed: int, mode: str, in_flight: int | None, target_file: Path | None, options: dict[str, str],
+    seed: int, mode: str, in_flight: int | None, target_file: Path | None, record: Path | None, options: dict[str, str],
 ) -> int:
     """Run TARGET, a graph file, an .om file or module:graph, over FILES or over made-up data.
 
     A file is `batch.npz` with an array for each input, or `name=array.npy` for one input. The exit code is 1 if a
     transaction ended with an error. What queues have dropped, or dead nodes have lost, is told as `incomplete`.
     """
+    options |= {"record": str(record)} if record else {}
     with services.session(options) as session:
         found = load_target(target, session.registry)
         given = from_files(files, found.input_names)
@@ -72,6 +74,8 @@ def run(
     left_out = save(target_file, done.outputs, done.good) if target_file else []
     for name in left_out:
         output.line(f"not kept, because it is no array: {name}", style="yellow")
+    if record and done.failed:
+        output.line(f"look into it with: dflow replay {record}")
     output.document(_document(found.name, done))
     return FAILED if done.failed else DONE
 

@@ -1,0 +1,175 @@
+"""The file: records one after the other, each with a checksum of its own.
+
+    header 64 | frame | header 64 | frame | ...
+
+A header is magic 8, version 4, kind 4, transaction 8, size of the frame 8, SHA-256 32 over the header before it and the
+frame; numbers are little-endian. The first record holds the graph. Records are appended, so an application that is
+killed leaves a file that is whole up to its last record.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import os
+import stat
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from dflow_core.errors import ModelFormatError
+from dflow_core.model import Buffer, FileSource, Frame, FrameReader, frame_chunks
+
+MAGIC = b"\x89DFREC\r\n"
+VERSION = 1
+HEADER = 64
+
+_HEADER = struct.Struct("<8sIIQQ32s")
+_DIGEST_AT = HEADER - 32
+_PIECE = 1 << 20
+
+
+class Kind(enum.IntEnum):
+    """What a record holds."""
+
+    GRAPH = 1
+    FED = 2
+    CALL = 3
+    END = 4
+    CLOSED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Where a record lies.
+
+    Args:
+        kind: What it holds.
+        trans_id: Its transaction; 0 for none.
+        offset, size: Where its frame lies.
+    """
+
+    kind: Kind
+    trans_id: int
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What lies in a file.
+
+    Args:
+        records: The whole ones, in order.
+        torn: Bytes behind the last whole one.
+    """
+
+    records: tuple[Record, ...]
+    torn: int
+
+
+def record_chunks(kind: Kind, trans_id: int, frame: Frame) -> list[Buffer]:
+    """A record as buffers to be written one after the other."""
+    chunks = frame_chunks(frame)
+    head = _HEADER.pack(MAGIC, VERSION, kind, trans_id, sum(map(len, chunks)), bytes(32))[:_DIGEST_AT]
+    digest = hashlib.sha256(head)
+    for chunk in chunks:
+        digest.update(chunk)
+    return [head + digest.digest(), *chunks]
+
+
+def scan(source: FileSource) -> Scan:
+    """Every whole record, checked.
+
+    Raises:
+        ModelFormatError: no recording, one of another version, or one that was altered; says at which byte.
+    """
+    records: list[Record] = []
+    at = 0
+    while at < source.size:
+        record = _record_at(source, at)
+        if record is None:
+            break
+        records.append(record)
+        at = record.offset + record.size
+    if not records:
+        raise _broken(source, "the recording is cut off before its graph is complete", source.size)
+    if records[0].kind is not Kind.GRAPH:
+        raise _broken(source, "a recording begins with its graph, this one does not", 0)
+    return Scan(tuple(records), source.size - at)
+
+
+def read_frame_of(source: FileSource, record: Record) -> Frame:
+    """What a record holds."""
+    what = f"the record of kind {record.kind.name.lower()}"
+    return FrameReader(source, record.offset, record.size, what).read()
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[FileSource]:
+    """A file to read.
+
+    Raises:
+        ModelFormatError: it cannot be opened or read.
+    """
+    name = os.fspath(path)
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as cause:
+        raise ModelFormatError(f"cannot be opened: {cause.strerror}", path=name) from cause
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise ModelFormatError("no recording: it is not a regular file", path=name)
+        yield FileSource(fd, name)
+    except OSError as cause:
+        raise ModelFormatError(f"cannot be read: {cause.strerror}", path=name) from cause
+    finally:
+        os.close(fd)
+
+
+def looks_like_one(head: bytes) -> bool:
+    """Whether a file that begins like this may be replaced by a recording: it is one, or empty."""
+    return not head or head.startswith(MAGIC[: len(head)])
+
+
+def _record_at(source: FileSource, at: int) -> Record | None:
+    """The record at a place; None if it is cut off, as the last one of a killed application is."""
+    left = source.size - at
+    head = source.read(at, min(HEADER, left))
+    if at == 0 and not head.startswith(MAGIC[: len(head)]):
+        raise _broken(source, f"no recording: it begins with {head[:8]!r}, not with {MAGIC!r}", 0)
+    if left < HEADER or not any(head):
+        return None
+    magic, version, kind, trans_id, size, digest = _HEADER.unpack(head)
+    if magic != MAGIC:
+        raise _broken(source, "altered: there is no record where one should begin", at)
+    if version != VERSION:
+        raise _broken(source, f"format version {version}; this dflow reads version {VERSION}", at + 8)
+    end = at + HEADER + size
+    if end > source.size:
+        return None
+    if _digest(source, head[:_DIGEST_AT], at + HEADER, size) != digest:
+        if end == source.size:
+            return None
+        raise _broken(source, "altered: the checksum of a record differs", at)
+    try:
+        return Record(Kind(kind), trans_id, at + HEADER, size)
+    except ValueError:
+        raise _broken(source, f"a record of unknown kind {kind}", at) from None
+
+
+def _digest(source: FileSource, head: bytes, at: int, size: int) -> bytes:
+    digest = hashlib.sha256(head)
+    for start in range(0, size, _PIECE):
+        digest.update(source.read(at + start, min(_PIECE, size - start)))
+    return digest.digest()
+
+
+def _broken(source: FileSource, text: str, offset: int) -> ModelFormatError:
+    return ModelFormatError(text, path=source.path, offset=offset)
+
+
+def total(chunks: Sequence[Buffer]) -> int:
+    """Bytes of some buffers."""
+    return sum(map(len, chunks))

@@ -1,0 +1,165 @@
+"""Runs what a recording holds again: a whole transaction, or the one call of a node that failed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dflow_core.errors import DflowError
+from dflow_core.executor import Channel, GraphClient, Outcome, error_of
+from dflow_core.message import Aux, DataFlag, ErrorInfo, FeedInfo, FlowMsg, MsgInfo
+from dflow_core.model import FlowModel, read_frame
+from dflow_core.recording import LOST, FailedCall, RecordedTransaction, Recording, ResultDigest
+from dflow_core.session import DFlowSession
+from dflow_core.spi import FlowFunc
+
+Wrap = Callable[[str, FlowFunc], FlowFunc]
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What came of a replay.
+
+    Args:
+        transaction: What was replayed.
+        node: The node whose call was; None for the whole transaction.
+        outputs: What came out: name of the output, and the message.
+        error: What it ended with.
+        cause: The exception object of a node that ran in this process.
+        digests: Of the outputs.
+    """
+
+    transaction: RecordedTransaction
+    node: str | None = None
+    outputs: tuple[tuple[str, FlowMsg], ...] = ()
+    error: DflowError | None = None
+    cause: BaseException | None = None
+    digests: tuple[ResultDigest, ...] = field(default=(), repr=False)
+
+    @property
+    def verdict(self) -> str:
+        """How it compares with what was recorded: `same error`, `another error`, `no error`, ..., in words."""
+        recorded = self.transaction.end
+        if self.error is not None:
+            if not recorded.error:
+                return "an error where there was none"
+            return "the same error" if _same_error(recorded.error, self.error) else "another error"
+        if self.transaction.failed:
+            return "no error this time"
+        if self.node is not None or any(not one.digest for one in (*recorded.results, *self.digests)):
+            return "results, which cannot be compared"
+        return "the same results" if set(recorded.results) == set(self.digests) else "other results"
+
+
+def default_mode(transaction: RecordedTransaction) -> str:
+    """`process` where a process died of it, so that this one does not; else `inline`."""
+    return "process" if transaction.end.how == LOST else "inline"
+
+
+def replay_transaction(
+    session: DFlowSession, recording: Recording, transaction: RecordedTransaction, *, mode: str = "",
+    timeout: float = 60.0, wrap: Wrap | None = None,
+) -> Replay:
+    """Feed what was fed, in the same order and with the same heads; what was in the same batch as well.
+
+    Args:
+        session: Where to run it.
+        recording: Holds the graph and the messages.
+        transaction: Which one.
+        mode: `inline` or `process`; empty takes `default_mode`.
+        timeout: Seconds to wait for its end.
+        wrap: Gives what runs instead of a function of a node; inline only.
+
+    Raises:
+        Whatever loading the graph raises.
+    """
+    model = recording.model()
+    ids = sorted({*transaction.end.together, transaction.trans_id})
+    group = [recording.transactions[one] for one in ids if one in recording.transactions]
+    if (mode or default_mode(transaction)) == "process":
+        running = session.run(model)
+        try:
+            return _fed_again(running.client, recording, group, transaction, timeout, lambda node: None)
+        finally:
+            running.close()
+    backend = session.inline(model, wrap=wrap)
+    client = GraphClient(model.name, model.relation.input_names, model.relation.output_names, backend)
+    try:
+        return _fed_again(client, recording, group, transaction, timeout, backend.last_exception)
+    finally:
+        client.close()
+
+
+def replay_call(
+    session: DFlowSession, recording: Recording, transaction: RecordedTransaction, *, wrap: Wrap | None = None
+) -> Replay:
+    """Run the call of a node that ended a transaction, with the very messages it had; nothing else of the graph runs.
+
+    Arguments as for `replay_transaction`.
+
+    Raises:
+        UsageError: the recording has no such call.
+        Whatever loading the node raises.
+    """
+    call = recording.failed_call(transaction)
+    return _called_again(session, recording.model(), transaction, call, wrap)
+
+
+def _called_again(
+    session: DFlowSession, model: FlowModel, transaction: RecordedTransaction, call: FailedCall, wrap: Wrap | None
+) -> Replay:
+    backend = session.inline(model, records=True, wrap=wrap, only=call.node)
+    try:
+        sent = backend.repeat(call)
+        failed = [FailedCall.from_frame(read_frame(one)) for one in backend.failed_calls()]
+        cause = backend.last_exception(call.node)
+    finally:
+        backend.close()
+    mine = [one for one in failed if one.node == call.node]
+    error = _node_error(mine[0].error, transaction.trans_id) if mine else None
+    outputs = tuple((f"{call.node}:{output}", msg) for output, msg in sent if msg.is_data)
+    return Replay(transaction, call.node, outputs, error, cause if mine else None)
+
+
+def _fed_again(
+    client: GraphClient, recording: Recording, group: Sequence[RecordedTransaction], chosen: RecordedTransaction,
+    timeout: float, cause_in: Callable[[str], BaseException | None],
+) -> Replay:
+    deadline = time.monotonic() + timeout
+    channels = {one.trans_id: Channel() for one in group}
+    try:
+        for one in group:
+            for values in recording.fed(one):
+                _feed(client, values, channels[one.trans_id], timeout)
+        outcomes = client.results_of(channels[chosen.trans_id], chosen.trans_id, deadline)
+    except DflowError as error:
+        return Replay(chosen, None, (), error, cause_in(error.node) if error.node else None)
+    return Replay(chosen, None, _outputs(recording, outcomes), None, None, _digests(outcomes))
+
+
+def _feed(client: GraphClient, values: Mapping[int, FlowMsg], channel: Channel, timeout: float) -> None:
+    info = FeedInfo.of(next(iter(values.values())).info)
+    client.feed(values, info=info, timeout=timeout, channel=channel)
+
+
+def _outputs(recording: Recording, outcomes: Sequence[Outcome]) -> tuple[tuple[str, FlowMsg], ...]:
+    return tuple(
+        (name, msg) for outcome in outcomes for name, msg in zip(recording.outputs, outcome.messages) if msg is not None
+    )
+
+
+def _digests(outcomes: Sequence[Outcome]) -> tuple[ResultDigest, ...]:
+    return tuple(
+        ResultDigest.of(output, msg)
+        for outcome in outcomes for output, msg in enumerate(outcome.messages) if msg is not None
+    )
+
+
+def _node_error(info: ErrorInfo, trans_id: int) -> DflowError:
+    return error_of(FlowMsg(MsgInfo(trans_id=trans_id, data_flag=DataFlag.ERROR), None, Aux(error=info)))
+
+
+def _same_error(recorded: Mapping[str, object], error: DflowError) -> bool:
+    kinds = (type(error).__name__, error.node, getattr(error, "error_type", None))
+    return kinds == (recorded.get("type"), recorded.get("node"), recorded.get("error_type"))
