@@ -62,7 +62,7 @@ def refusals() -> dict[str, str]:
     numbers = dict(re.findall(r"constexpr int (k\w+) = (\d+);", text))
     found = {}
     for macro, name, _, code in re.findall(r"^(REFUSED\w*|NO_\w+)\((\w+)(, (k\w+))?\)", text, re.MULTILINE):
-        found[name] = {"NO_NUMBER": "0xFFFFFFFF", "NO_COUNT": "0", "REFUSED_POINTER": "NULL"}.get(macro, "")
+        found[name] = {"NO_NUMBER": "0xFFFFFFFF", "REFUSED_POINTER": "NULL"}.get(macro, "")
         found[name] = found[name] or numbers[code]
     return found
 

@@ -13,7 +13,7 @@
 namespace emu {
 namespace {
 
-thread_local Site current;
+thread_local Site running;
 thread_local std::string pending;
 thread_local std::string returned;
 thread_local int last = 0;
@@ -33,18 +33,18 @@ bool is_runtime(int code) {
 
 }  // namespace
 
-Call::Call(const char *function, void *caller) : before_(current) {
-    current = Site{function, caller, thread_id()};
+Call::Call(const char *function, void *caller) : before_(running) {
+    running = Site{function, caller, thread_id()};
 }
 
-Call::~Call() { current = before_; }
+Call::~Call() { running = before_; }
 
 Site Call::site() {
-    if (current.thread == 0) current.thread = thread_id();
-    return current;
+    if (running.thread == 0) running.thread = thread_id();
+    return running;
 }
 
-int Call::fault() const { return faults::armed() ? faults::at_call(current.function) : 0; }
+int Call::fault() const { return faults::armed() ? faults::at_call(running.function) : 0; }
 
 int fail(int code, const char *id, const std::string &text, const std::string &cause) {
     char stamp[40];

@@ -131,6 +131,12 @@ bool cut(std::string_view bytes, ModelFile &file, std::string_view &description)
 
 }  // namespace
 
+Dims Gear::joined() const {
+    Dims all;
+    for (const Dims &dims : inputs) all.insert(all.end(), dims.begin(), dims.end());
+    return all;
+}
+
 std::size_t Description::largest_gear() const {
     std::size_t best = 0;
     std::size_t most = 0;

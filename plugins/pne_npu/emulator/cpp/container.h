@@ -23,6 +23,9 @@ struct Gear {
     Dims values;                // as the user gave them: one batch, one h,w or all free positions
     std::vector<Dims> inputs;
     std::vector<Dims> outputs;
+
+    // Dims of all inputs, one after the other.
+    Dims joined() const;
 };
 
 enum class Shapes { fixed, batch, image, dims, range };

@@ -62,12 +62,6 @@ void end_context(const ContextPtr &context, bool forced) {
     contexts().remove(context->handle);
 }
 
-int bad_device(int device) {
-    return fail(ACL_ERROR_RT_INVALID_DEVICEID, "EE1001", "device id " + std::to_string(device)
-            + " is out of range: there are " +
-                std::to_string(device_count()) + " devices");
-}
-
 int reset(int device, bool forced) {
     if (!device_exists(device)) return bad_device(device);
     ContextPtr context;
@@ -97,6 +91,12 @@ int reset(int device, bool forced) {
 }
 
 }  // namespace
+
+int bad_device(int device) {
+    return fail(ACL_ERROR_RT_INVALID_DEVICEID, "EE1001", "device id " + std::to_string(device)
+            + " is out of range: there are " +
+                std::to_string(device_count()) + " devices");
+}
 
 Table<Context> &contexts() {
     static Table<Context> &made = *new Table<Context>(Tag::context);

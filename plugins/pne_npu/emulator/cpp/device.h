@@ -26,6 +26,8 @@ using ContextPtr = std::shared_ptr<Context>;
 // Devices that are visible, after ASCEND_RT_VISIBLE_DEVICES; 0 where that list is wrong.
 unsigned device_count();
 bool device_exists(int device);
+// Refuse a device id that is out of range.
+int bad_device(int device);
 // The context of this thread; nullptr without one or if it has been destroyed.
 ContextPtr current_context();
 Table<Context> &contexts();

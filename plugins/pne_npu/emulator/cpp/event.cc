@@ -51,7 +51,7 @@ EventPtr event_of(void *handle, int &code) {
     return nullptr;
 }
 
-int create(aclrtEvent *made, uint32_t flags, bool extended) {
+int create_event(aclrtEvent *made, uint32_t flags, bool extended) {
     ACL_CONTEXT(context);
     auto event = std::make_shared<Event>();
     event->flags = flags;
@@ -61,12 +61,12 @@ int create(aclrtEvent *made, uint32_t flags, bool extended) {
     return ACL_SUCCESS;
 }
 
-int create_flagged(aclrtEvent *made, uint32_t flags, bool extended) {
+int create_flagged_event(aclrtEvent *made, uint32_t flags, bool extended) {
     const bool alone = (flags & (ACL_EVENT_EXTERNAL | ACL_EVENT_DEVICE_USE_ONLY)) != 0 && (flags & (flags - 1)) != 0;
     if (flags == 0 || (flags & ~kKnown) != 0 || alone) {
         return fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "flag " + std::to_string(flags) + " of an event is wrong");
     }
-    return create(made, flags, extended);
+    return create_event(made, flags, extended);
 }
 
 // Wait until an event was reached as often as it had been recorded by now.
@@ -113,19 +113,19 @@ extern "C" {
 aclError aclrtCreateEvent(aclrtEvent *event) {
     ACL_CALL(aclrtCreateEvent);
     ACL_NOT_NULL(event);
-    return create(event, kPlain, false);
+    return create_event(event, kPlain, false);
 }
 
 aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag) {
     ACL_CALL(aclrtCreateEventWithFlag);
     ACL_NOT_NULL(event);
-    return create_flagged(event, flag, false);
+    return create_flagged_event(event, flag, false);
 }
 
 aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) {
     ACL_CALL(aclrtCreateEventExWithFlag);
     ACL_NOT_NULL(event);
-    return create_flagged(event, flag, true);
+    return create_flagged_event(event, flag, true);
 }
 
 aclError aclrtDestroyEvent(aclrtEvent event) {

@@ -151,6 +151,7 @@ int prepare(std::uint32_t id, const aclmdlDataset *input, aclmdlDataset *output,
     int code = 0;
     run.model = model_of(id, code);
     if (run.model == nullptr) return code;
+    if (run.model->driver != nullptr) return wrong("the model is driven by queues; it cannot be executed");
     const ContextPtr context = current_context();
     if (context == nullptr) return fail(ACL_ERROR_RT_CONTEXT_NULL, "EE1001", "this thread has no current context");
     if (context->device != run.model->device) {

@@ -9,12 +9,6 @@ using namespace emu;
 
 namespace {
 
-Dims joined(const Gear &gear) {
-    Dims all;
-    for (const Dims &dims : gear.inputs) all.insert(all.end(), dims.begin(), dims.end());
-    return all;
-}
-
 // Write what was chosen where the model reads it, and mark the dataset.
 int choose(std::uint32_t id, aclmdlDataset *dataset, std::size_t index, const Dims &values, int gear, Model &model) {
     ACL_NOT_NULL(dataset);
@@ -68,7 +62,7 @@ int find_dims_gear(const Description &all, const aclmdlIODims &dims) {
     for (std::size_t i = 0; i < all.gears.size(); ++i) {
         Dims fixed;
         for (const TensorInfo &input : all.inputs) fixed.insert(fixed.end(), input.dims.begin(), input.dims.end());
-        const Dims whole = joined(all.gears[i]);
+        const Dims whole = all.gears[i].joined();
         bool same = whole.size() == dims.dimCount;
         for (std::size_t k = 0; same && k < whole.size(); ++k) same = fixed[k] >= 0 || whole[k] == dims.dims[k];
         if (same) return static_cast<int>(i);

@@ -14,10 +14,6 @@ constexpr std::int64_t kCores = 8;
 constexpr std::int64_t kCacheBytes = 8 << 20;
 constexpr std::int32_t kLeastPriority = 7;
 
-int bad_device(int device) {
-    return fail(ACL_ERROR_RT_INVALID_DEVICEID, "EE1001", "device id " + std::to_string(device) + " is out of range");
-}
-
 }  // namespace
 
 extern "C" {

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "acl/acl_mdl.h"
+#include "queue_model.h"
 #include "system.h"
 #include "timeline.h"
 
@@ -64,6 +65,7 @@ struct Given {
     std::size_t work_size = 0;
     void *weight = nullptr;
     std::size_t weight_size = 0;
+    const ModelQueues *queues = nullptr;
 };
 
 std::size_t work_of(const Description &all) { return std::max(all.work_size, kLeast); }
@@ -92,6 +94,9 @@ int load(std::shared_ptr<const std::string> bytes, const Given &given, std::uint
     if (is_lost(context->device)) return fail(ACL_ERROR_RT_LOST_HEARTBEAT, "EE9999", "the device is lost");
     ModelFile file;
     if (const int code = open_model(std::move(bytes), file); code != 0) return code;
+    if (given.queues != nullptr) {
+        if (const int code = check_queues(file.description, *given.queues); code != 0) return code;
+    }
     auto model = std::make_shared<Model>();
     model->device = context->device;
     model->context = context;
@@ -115,6 +120,7 @@ int load(std::shared_ptr<const std::string> bytes, const Given &given, std::uint
     ++timeline::counters().loads;
     const std::lock_guard<std::mutex> lock(models().mutex);
     model->id = ++models().last;
+    if (given.queues != nullptr) model->driver = drive(*model, *given.queues);
     models().all[model->id] = model;
     *id = model->id;
     return ACL_SUCCESS;
@@ -136,6 +142,16 @@ int load_memory(const void *model, std::size_t size, const Given &given, std::ui
     }
     return load(std::make_shared<const std::string>(span.data, size), given, id);
 }
+
+// The queues of a model that is driven by them; false if there are none.
+bool queues_of(const std::uint32_t *inputs, std::size_t input_count, const std::uint32_t *outputs,
+               std::size_t output_count, ModelQueues &queues) {
+    if (inputs == nullptr || outputs == nullptr || input_count == 0 || output_count == 0) return false;
+    queues = ModelQueues{{inputs, inputs + input_count}, {outputs, outputs + output_count}};
+    return true;
+}
+
+int no_queues() { return fail(ACL_ERROR_INVALID_PARAM, "EH0001", "there are no queues for the inputs or the outputs"); }
 
 int sizes(const ModelFile &file, std::size_t *work, std::size_t *weight) {
     *work = work_of(file.description);
@@ -166,7 +182,7 @@ aclError aclmdlLoadFromFileWithMem(const char *modelPath, uint32_t *modelId, voi
     ACL_CALL(aclmdlLoadFromFileWithMem);
     ACL_NOT_NULL(modelPath);
     ACL_NOT_NULL(modelId);
-    return load_file(modelPath, Given{workPtr, workSize, weightPtr, weightSize}, modelId);
+    return load_file(modelPath, Given{workPtr, workSize, weightPtr, weightSize, nullptr}, modelId);
 }
 
 aclError aclmdlLoadFromMemWithMem(const void *model, size_t modelSize, uint32_t *modelId, void *workPtr,
@@ -175,7 +191,31 @@ aclError aclmdlLoadFromMemWithMem(const void *model, size_t modelSize, uint32_t 
     ACL_CALL(aclmdlLoadFromMemWithMem);
     ACL_NOT_NULL(model);
     ACL_NOT_NULL(modelId);
-    return load_memory(model, modelSize, Given{workPtr, workSize, weightPtr, weightSize}, modelId);
+    return load_memory(model, modelSize, Given{workPtr, workSize, weightPtr, weightSize, nullptr}, modelId);
+}
+
+aclError aclmdlLoadFromFileWithQ(const char *modelPath, uint32_t *modelId, const uint32_t *inputQ, size_t inputQNum,
+                                 const uint32_t *outputQ, size_t outputQNum) {
+    ACL_CALL(aclmdlLoadFromFileWithQ);
+    ACL_NOT_NULL(modelPath);
+    ACL_NOT_NULL(modelId);
+    ModelQueues queues;
+    if (!queues_of(inputQ, inputQNum, outputQ, outputQNum, queues)) return no_queues();
+    Given given;
+    given.queues = &queues;
+    return load_file(modelPath, given, modelId);
+}
+
+aclError aclmdlLoadFromMemWithQ(const void *model, size_t modelSize, uint32_t *modelId, const uint32_t *inputQ,
+                                size_t inputQNum, const uint32_t *outputQ, size_t outputQNum) {
+    ACL_CALL(aclmdlLoadFromMemWithQ);
+    ACL_NOT_NULL(model);
+    ACL_NOT_NULL(modelId);
+    ModelQueues queues;
+    if (!queues_of(inputQ, inputQNum, outputQ, outputQNum, queues)) return no_queues();
+    Given given;
+    given.queues = &queues;
+    return load_memory(model, modelSize, given, modelId);
 }
 
 aclError aclmdlUnload(uint32_t modelId) {
@@ -192,7 +232,7 @@ aclError aclmdlUnload(uint32_t modelId) {
         caution("wrong-context", "a model is unloaded in another context than the one it was loaded in");
     }
     const std::lock_guard<std::mutex> lock(models().mutex);
-    models().all.erase(modelId);
+    models().all.erase(modelId);  // what drives it ends with `model`, outside of the lock
     return ACL_SUCCESS;
 }
 

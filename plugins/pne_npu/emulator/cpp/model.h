@@ -24,6 +24,7 @@ struct Model {
     std::uint32_t priority = 0;
     std::atomic<int> gear{-1};  // chosen last
     Trail made;
+    std::shared_ptr<void> driver;  // runs it from queues, if it is so driven; ends before anything else of it
 
     ~Model();
 };

@@ -110,6 +110,16 @@ aclError aclmdlLoadWithConfig(const aclmdlConfigHandle *handle, uint32_t *modelI
     if ((kind == ACL_MDL_LOAD_FROM_MEM || kind == ACL_MDL_LOAD_FROM_MEM_WITH_MEM) && model != nullptr && size > 0) {
         return aclmdlLoadFromMemWithMem(model, size, modelId, work, work_size, weight, weight_size);
     }
+    const auto *inputs = pointer<const std::uint32_t *>(*config, ACL_MDL_INPUTQ_ADDR_PTR);
+    const auto *outputs = pointer<const std::uint32_t *>(*config, ACL_MDL_OUTPUTQ_ADDR_PTR);
+    const std::size_t input_count = number(*config, ACL_MDL_INPUTQ_NUM_SIZET);
+    const std::size_t output_count = number(*config, ACL_MDL_OUTPUTQ_NUM_SIZET);
+    if (kind == ACL_MDL_LOAD_FROM_FILE_WITH_Q && !config->path.empty()) {
+        return aclmdlLoadFromFileWithQ(config->path.c_str(), modelId, inputs, input_count, outputs, output_count);
+    }
+    if (kind == ACL_MDL_LOAD_FROM_MEM_WITH_Q && model != nullptr && size > 0) {
+        return aclmdlLoadFromMemWithQ(model, size, modelId, inputs, input_count, outputs, output_count);
+    }
     return fail(ACL_ERROR_INVALID_PARAM, "EH0001", "the load type is missing or unknown, or what it needs is not set");
 }
 

@@ -36,7 +36,7 @@ namespace {
 
 constexpr const char *kGearInput = ACL_DYNAMIC_TENSOR_NAME;
 
-std::shared_ptr<ModelDesc> desc_of(const void *handle) {
+std::shared_ptr<ModelDesc> model_desc_of(const void *handle) {
     if (handle == nullptr) return nullptr;
     std::shared_ptr<ModelDesc> found = model_descs().find(handle);
     if (found == nullptr) {
@@ -47,7 +47,7 @@ std::shared_ptr<ModelDesc> desc_of(const void *handle) {
     return found;
 }
 
-int bad_desc() { return fail(ACL_ERROR_INVALID_PARAM, "EH0001", "the model desc is NULL or does not live"); }
+int bad_model_desc() { return fail(ACL_ERROR_INVALID_PARAM, "EH0001", "the model desc is NULL or does not live"); }
 int bad_index() { return fail(ACL_ERROR_INVALID_PARAM, "EH0001", "the model has no such input or output"); }
 
 bool is_gear_input(const Description &all, std::size_t index) { return all.has_gears() && index == all.inputs.size(); }
@@ -72,8 +72,8 @@ int fill(const ModelDesc &desc, const std::string &name, const char *side, std::
 
 int input_dims(const aclmdlDesc *modelDesc, std::size_t index, aclmdlIODims *dims) {
     ACL_NOT_NULL(dims);
-    const auto desc = desc_of(modelDesc);
-    if (desc == nullptr) return bad_desc();
+    const auto desc = model_desc_of(modelDesc);
+    if (desc == nullptr) return bad_model_desc();
     const Description &all = desc->all;
     if (is_gear_input(all, index)) {
         return fill(*desc, kGearInput, "input", index,
@@ -83,15 +83,9 @@ int input_dims(const aclmdlDesc *modelDesc, std::size_t index, aclmdlIODims *dim
     return fill(*desc, all.inputs[index].name, "input", index, all.inputs[index].dims, dims);
 }
 
-Dims joined(const Gear &gear) {
-    Dims all;
-    for (const Dims &dims : gear.inputs) all.insert(all.end(), dims.begin(), dims.end());
-    return all;
-}
-
 int set_desc(aclmdlDesc *handle, std::uint32_t id, const Description &all) {
-    const auto desc = desc_of(handle);
-    if (desc == nullptr) return bad_desc();
+    const auto desc = model_desc_of(handle);
+    if (desc == nullptr) return bad_model_desc();
     desc->filled = true;
     desc->id = id;
     desc->all = all;
@@ -112,7 +106,7 @@ aclmdlDesc *aclmdlCreateDesc(void) {
 aclError aclmdlDestroyDesc(aclmdlDesc *modelDesc) {
     ACL_CALL(aclmdlDestroyDesc);
     ACL_NOT_NULL(modelDesc);
-    if (desc_of(modelDesc) == nullptr) return ACL_ERROR_INVALID_PARAM;
+    if (model_desc_of(modelDesc) == nullptr) return ACL_ERROR_INVALID_PARAM;
     model_descs().remove(modelDesc);
     return ACL_SUCCESS;
 }
@@ -148,25 +142,25 @@ aclError aclmdlGetDescFromMem(aclmdlDesc *modelDesc, const void *model, size_t m
 
 size_t aclmdlGetNumInputs(aclmdlDesc *modelDesc) {
     ACL_NAMED(aclmdlGetNumInputs);
-    const auto desc = desc_of(modelDesc);
+    const auto desc = model_desc_of(modelDesc);
     return desc == nullptr || !desc->filled ? 0 : desc->all.input_count();
 }
 
 size_t aclmdlGetNumOutputs(aclmdlDesc *modelDesc) {
     ACL_NAMED(aclmdlGetNumOutputs);
-    const auto desc = desc_of(modelDesc);
+    const auto desc = model_desc_of(modelDesc);
     return desc == nullptr ? 0 : desc->all.outputs.size();
 }
 
 size_t aclmdlGetInputSizeByIndex(aclmdlDesc *modelDesc, size_t index) {
     ACL_NAMED(aclmdlGetInputSizeByIndex);
-    const auto desc = desc_of(modelDesc);
+    const auto desc = model_desc_of(modelDesc);
     return desc == nullptr || !desc->filled || index >= desc->all.input_count() ? 0 : desc->all.input_size(index);
 }
 
 size_t aclmdlGetOutputSizeByIndex(aclmdlDesc *modelDesc, size_t index) {
     ACL_NAMED(aclmdlGetOutputSizeByIndex);
-    const auto desc = desc_of(modelDesc);
+    const auto desc = model_desc_of(modelDesc);
     return desc == nullptr || index >= desc->all.outputs.size() ? 0 : desc->all.output_size(index);
 }
 
@@ -183,8 +177,8 @@ aclError aclmdlGetInputDimsV2(const aclmdlDesc *modelDesc, size_t index, aclmdlI
 aclError aclmdlGetInputDimsRange(const aclmdlDesc *modelDesc, size_t index, aclmdlIODimsRange *dimsRange) {
     ACL_CALL(aclmdlGetInputDimsRange);
     ACL_NOT_NULL(dimsRange);
-    const auto desc = desc_of(modelDesc);
-    if (desc == nullptr) return bad_desc();
+    const auto desc = model_desc_of(modelDesc);
+    if (desc == nullptr) return bad_model_desc();
     if (index >= desc->all.inputs.size()) return bad_index();
     const TensorInfo &input = desc->all.inputs[index];
     std::memset(dimsRange, 0, sizeof *dimsRange);
@@ -200,8 +194,8 @@ aclError aclmdlGetInputDimsRange(const aclmdlDesc *modelDesc, size_t index, aclm
 aclError aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims) {
     ACL_CALL(aclmdlGetOutputDims);
     ACL_NOT_NULL(dims);
-    const auto desc = desc_of(modelDesc);
-    if (desc == nullptr) return bad_desc();
+    const auto desc = model_desc_of(modelDesc);
+    if (desc == nullptr) return bad_model_desc();
     const Description &all = desc->all;
     if (index >= all.outputs.size()) return bad_index();
     const int gear = all.has_gears() ? static_cast<int>(all.largest_gear()) : -1;
@@ -211,8 +205,8 @@ aclError aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIO
 aclError aclmdlGetCurOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims) {
     ACL_CALL(aclmdlGetCurOutputDims);
     ACL_NOT_NULL(dims);
-    const auto desc = desc_of(modelDesc);
-    if (desc == nullptr) return bad_desc();
+    const auto desc = model_desc_of(modelDesc);
+    if (desc == nullptr) return bad_model_desc();
     const Description &all = desc->all;
     if (all.shapes == Shapes::range) {
         return fail(ACL_ERROR_API_NOT_SUPPORT, "EH0001",
@@ -231,7 +225,7 @@ aclError aclmdlGetCurOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmd
 
 const char *aclmdlGetInputNameByIndex(const aclmdlDesc *modelDesc, size_t index) {
     ACL_NAMED(aclmdlGetInputNameByIndex);
-    const auto desc = desc_of(modelDesc);
+    const auto desc = model_desc_of(modelDesc);
     if (desc == nullptr || !desc->filled) return "";
     if (is_gear_input(desc->all, index)) return kGearInput;
     return index < desc->all.inputs.size() ? desc->all.inputs[index].name.c_str() : "";
@@ -239,13 +233,13 @@ const char *aclmdlGetInputNameByIndex(const aclmdlDesc *modelDesc, size_t index)
 
 const char *aclmdlGetOutputNameByIndex(const aclmdlDesc *modelDesc, size_t index) {
     ACL_NAMED(aclmdlGetOutputNameByIndex);
-    const auto desc = desc_of(modelDesc);
+    const auto desc = model_desc_of(modelDesc);
     return desc != nullptr && index < desc->all.outputs.size() ? desc->all.outputs[index].name.c_str() : "";
 }
 
 aclFormat aclmdlGetInputFormat(const aclmdlDesc *modelDesc, size_t index) {
     ACL_NAMED(aclmdlGetInputFormat);
-    const auto desc = desc_of(modelDesc);
+    const auto desc = model_desc_of(modelDesc);
     if (desc != nullptr && desc->filled && is_gear_input(desc->all, index)) return ACL_FORMAT_ND;
     return desc != nullptr && index < desc->all.inputs.size() ? static_cast<aclFormat>(desc->all.inputs[index].format)
                                                               : ACL_FORMAT_UNDEFINED;
@@ -253,14 +247,14 @@ aclFormat aclmdlGetInputFormat(const aclmdlDesc *modelDesc, size_t index) {
 
 aclFormat aclmdlGetOutputFormat(const aclmdlDesc *modelDesc, size_t index) {
     ACL_NAMED(aclmdlGetOutputFormat);
-    const auto desc = desc_of(modelDesc);
+    const auto desc = model_desc_of(modelDesc);
     return desc != nullptr && index < desc->all.outputs.size() ? static_cast<aclFormat>(desc->all.outputs[index].format)
                                                                : ACL_FORMAT_UNDEFINED;
 }
 
 aclDataType aclmdlGetInputDataType(const aclmdlDesc *modelDesc, size_t index) {
     ACL_NAMED(aclmdlGetInputDataType);
-    const auto desc = desc_of(modelDesc);
+    const auto desc = model_desc_of(modelDesc);
     if (desc != nullptr && desc->filled && is_gear_input(desc->all, index)) return ACL_UINT64;
     return desc != nullptr && index < desc->all.inputs.size() ? static_cast<aclDataType>(desc->all.inputs[index].type)
                                                               : ACL_DT_UNDEFINED;
@@ -268,7 +262,7 @@ aclDataType aclmdlGetInputDataType(const aclmdlDesc *modelDesc, size_t index) {
 
 aclDataType aclmdlGetOutputDataType(const aclmdlDesc *modelDesc, size_t index) {
     ACL_NAMED(aclmdlGetOutputDataType);
-    const auto desc = desc_of(modelDesc);
+    const auto desc = model_desc_of(modelDesc);
     return desc != nullptr && index < desc->all.outputs.size() ? static_cast<aclDataType>(desc->all.outputs[index].type)
                                                                : ACL_DT_UNDEFINED;
 }
@@ -277,8 +271,8 @@ aclError aclmdlGetInputIndexByName(const aclmdlDesc *modelDesc, const char *name
     ACL_CALL(aclmdlGetInputIndexByName);
     ACL_NOT_NULL(name);
     ACL_NOT_NULL(index);
-    const auto desc = desc_of(modelDesc);
-    if (desc == nullptr) return bad_desc();
+    const auto desc = model_desc_of(modelDesc);
+    if (desc == nullptr) return bad_model_desc();
     for (std::size_t i = 0; i < desc->all.input_count(); ++i) {
         if (std::strcmp(is_gear_input(desc->all, i) ? kGearInput : desc->all.inputs[i].name.c_str(), name) == 0) {
             *index = i;
@@ -292,8 +286,8 @@ aclError aclmdlGetOutputIndexByName(const aclmdlDesc *modelDesc, const char *nam
     ACL_CALL(aclmdlGetOutputIndexByName);
     ACL_NOT_NULL(name);
     ACL_NOT_NULL(index);
-    const auto desc = desc_of(modelDesc);
-    if (desc == nullptr) return bad_desc();
+    const auto desc = model_desc_of(modelDesc);
+    if (desc == nullptr) return bad_model_desc();
     for (std::size_t i = 0; i < desc->all.outputs.size(); ++i) {
         if (desc->all.outputs[i].name == name) {
             *index = i;
@@ -306,8 +300,8 @@ aclError aclmdlGetOutputIndexByName(const aclmdlDesc *modelDesc, const char *nam
 aclError aclmdlGetDynamicBatch(const aclmdlDesc *modelDesc, aclmdlBatch *batch) {
     ACL_CALL(aclmdlGetDynamicBatch);
     ACL_NOT_NULL(batch);
-    const auto desc = desc_of(modelDesc);
-    if (desc == nullptr) return bad_desc();
+    const auto desc = model_desc_of(modelDesc);
+    if (desc == nullptr) return bad_model_desc();
     batch->batchCount = 0;
     if (desc->all.shapes != Shapes::batch) return ACL_SUCCESS;
     if (desc->all.gears.size() > ACL_MAX_BATCH_NUM) return fail(ACL_ERROR_STORAGE_OVER_LIMIT, "EH0001",
@@ -321,8 +315,8 @@ aclError aclmdlGetDynamicHW(const aclmdlDesc *modelDesc, size_t index, aclmdlHW 
     ACL_CALL(aclmdlGetDynamicHW);
     static_cast<void>(index);
     ACL_NOT_NULL(hw);
-    const auto desc = desc_of(modelDesc);
-    if (desc == nullptr) return bad_desc();
+    const auto desc = model_desc_of(modelDesc);
+    if (desc == nullptr) return bad_model_desc();
     hw->hwCount = 0;
     if (desc->all.shapes != Shapes::image) return ACL_SUCCESS;
     if (desc->all.gears.size() > ACL_MAX_HW_NUM) return fail(ACL_ERROR_STORAGE_OVER_LIMIT, "EH0001",
@@ -337,8 +331,8 @@ aclError aclmdlGetDynamicHW(const aclmdlDesc *modelDesc, size_t index, aclmdlHW 
 aclError aclmdlGetInputDynamicGearCount(const aclmdlDesc *modelDesc, size_t index, size_t *gearCount) {
     ACL_CALL(aclmdlGetInputDynamicGearCount);
     ACL_NOT_NULL(gearCount);
-    const auto desc = desc_of(modelDesc);
-    if (desc == nullptr) return bad_desc();
+    const auto desc = model_desc_of(modelDesc);
+    if (desc == nullptr) return bad_model_desc();
     if (index != static_cast<size_t>(-1)) return fail(ACL_ERROR_INVALID_PARAM, "EH0001", "index must be -1");
     *gearCount = desc->all.shapes == Shapes::dims ? desc->all.gears.size() : 0;
     return ACL_SUCCESS;
@@ -347,19 +341,19 @@ aclError aclmdlGetInputDynamicGearCount(const aclmdlDesc *modelDesc, size_t inde
 aclError aclmdlGetInputDynamicDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims, size_t gearCount) {
     ACL_CALL(aclmdlGetInputDynamicDims);
     ACL_NOT_NULL(dims);
-    const auto desc = desc_of(modelDesc);
-    if (desc == nullptr) return bad_desc();
+    const auto desc = model_desc_of(modelDesc);
+    if (desc == nullptr) return bad_model_desc();
     const std::size_t count = desc->all.shapes == Shapes::dims ? desc->all.gears.size() : 0;
     if (index != static_cast<size_t>(-1) || gearCount < count) {
         return fail(ACL_ERROR_INVALID_PARAM, "EH0001", "index must be -1, and there must be room for all gears");
     }
-    for (std::size_t i = 0; i < count; ++i) fill(*desc, "", "input", i, joined(desc->all.gears[i]), &dims[i]);
+    for (std::size_t i = 0; i < count; ++i) fill(*desc, "", "input", i, desc->all.gears[i].joined(), &dims[i]);
     return ACL_SUCCESS;
 }
 
 const char *aclmdlGetTensorRealName(const aclmdlDesc *modelDesc, const char *name) {
     ACL_NAMED(aclmdlGetTensorRealName);
-    const auto desc = desc_of(modelDesc);
+    const auto desc = model_desc_of(modelDesc);
     if (desc == nullptr || name == nullptr) return "";
     const auto among = [&](const std::vector<TensorInfo> &side, const char *word) -> const char * {
         for (std::size_t i = 0; i < side.size(); ++i) {

@@ -261,7 +261,7 @@ using namespace emu;
 
 namespace {
 
-int create(aclrtStream *made, unsigned priority, unsigned flags) {
+int create_stream(aclrtStream *made, unsigned priority, unsigned flags) {
     ACL_CONTEXT(context);
     if (priority > 7) return fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "a stream's priority is from 0 to 7");
     if (stream_count(context->device) >= kMostStreams) {
@@ -285,13 +285,13 @@ extern "C" {
 aclError aclrtCreateStream(aclrtStream *stream) {
     ACL_CALL(aclrtCreateStream);
     ACL_NOT_NULL(stream);
-    return create(stream, 0, 0);
+    return create_stream(stream, 0, 0);
 }
 
 aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag) {
     ACL_CALL(aclrtCreateStreamWithConfig);
     ACL_NOT_NULL(stream);
-    return create(stream, priority, flag);
+    return create_stream(stream, priority, flag);
 }
 
 aclError aclrtDestroyStream(aclrtStream stream) {

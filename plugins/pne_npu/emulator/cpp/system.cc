@@ -13,6 +13,7 @@
 #include "json.h"
 #include "memory.h"
 #include "model.h"
+#include "queue.h"
 #include "settings.h"
 #include "stream.h"
 #include "tensor.h"
@@ -57,6 +58,8 @@ void tell_leaks() {
     }
     for (const Trail &made : living_model_descs()) note("leak", "a model desc was not destroyed", &made);
     for (const Trail &made : living_events()) note("leak", "an event was not destroyed", &made);
+    for (const Trail &made : queues::living()) note("leak", "a queue was not destroyed", &made);
+    for (const Trail &made : living_messages()) note("leak", "a buffer was not freed", &made);
     for (const BlockPtr &block : memory::living()) {
         const char *kind = block->place == Place::device ? "device" : "host";
         note("leak", std::to_string(block->size) + " bytes of " + kind + " memory were not freed", &block->made);
@@ -84,8 +87,10 @@ int end(bool whole, std::uint64_t *rest) {
     if (rest != nullptr) *rest = state().count;
     if (state().count > 0) return ACL_SUCCESS;
     tell_leaks();
-    close_devices();
     forget_models();
+    queues::forget();
+    forget_messages();
+    close_devices();
     forget_model_descs();
     forget_events();
     state().ended = true;

@@ -23,6 +23,14 @@ RunProgram: TypeAlias = Callable[..., Done]
 Atc: TypeAlias = Callable[..., Done]
 
 
+def compiler_and_source(name: str) -> list[str]:
+    """The compiler for a test program, in C or C++, its language's version, and the source."""
+    source = PROGRAMS / f"{name}.c"
+    if source.exists():
+        return [shutil.which(os.environ.get("CC", "cc")) or "cc", "-std=c11", str(source)]
+    return [shutil.which(os.environ.get("CXX", "c++")) or "c++", "-std=c++17", str(source.with_suffix(".cc"))]
+
+
 @pytest.fixture(scope="session")
 def models() -> Path:
     """Folder of the small model files."""
@@ -39,15 +47,14 @@ def environment() -> dict[str, str]:
 def program(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Compiles one of the test programs, once."""
     folder = tmp_path_factory.mktemp("programs")
-    compiler = shutil.which(os.environ.get("CC", "cc")) or "cc"
 
     def compile_program(name: str) -> Path:
         target = folder / name
         if not target.exists():
             place = home()
-            flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g"]
-            source, libraries = str(PROGRAMS / f"{name}.c"), ["-lascendcl", "-pthread", "-o", str(target)]
-            command = [compiler, *flags, f"-I{place / 'include'}", source, f"-L{place / 'lib64'}", *libraries]
+            flags = ["-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g", f"-I{place / 'include'}"]
+            libraries = [f"-L{place / 'lib64'}", "-lascendcl", "-pthread", "-o", str(target)]
+            command = [*compiler_and_source(name), *flags, *libraries]
             done = subprocess.run(command, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
         return target

@@ -19,6 +19,8 @@ AREAS = {
     "callbacks": {},
     "memory": {"memory": 1 << 20},
     "tensors": {},
+    "queues": {},
+    "buffers": {"run_mode": "device"},
 }
 
 
@@ -46,6 +48,13 @@ def test_models_are_loaded_described_and_run(
 def test_gears_and_open_sizes(run_program: RunProgram, om: Callable[..., Path], add_model: Path) -> None:
     geared = om(add_model, input_shape="a:-1,4;b:-1,4", dynamic_batch_size="1,2,4")
     passed(run_program("gears", geared, om(add_model)))
+
+
+@pytest.mark.parametrize("mode", ["host", "device"])
+def test_a_model_is_driven_by_queues(run_program: RunProgram, om: Callable[..., Path], models: Path, mode: str) -> None:
+    done = run_program("queue_model", om(models / "add_float.onnx"), run_mode=mode)
+    passed(done)
+    assert "leak" not in done.stderr
 
 
 MISUSES = {
