@@ -8,7 +8,7 @@ Rules (runtime-semantics.md section 21, and what is different here on purpose):
 - If any node is listed, all have to be.
 - Engines with devices of their own need such a device; everything else runs on the CPUs of the device's server.
 - Without a deploy file a node has as many instances as it asks for: on the CPUs of this machine, or on the devices of
-  its engine one after the other.
+  its engine one after the other; a model with the setting `device` has all of them on that device.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from dflow_core.deploy.deploy_info import Assignment, DeployInfo
 from dflow_core.deploy.device_ids import in_order
 from dflow_core.deploy.topology import EngineDevices, LogicalDevice, Topology
-from dflow_core.model import FlowModel, InstancePlace, NodePlacement, PneModel, UdfModel
+from dflow_core.model import FlowModel, GraphModel, InstancePlace, NodePlacement, PneModel, UdfModel
 from dflow_core.options import nearest
 
 
@@ -131,6 +131,11 @@ class Placer:
             known = [d for d in known if d.name in self.default_devices]
             count = count if count > 1 else len(known)
             reason = f"option model_devices says {', '.join(self.default_devices)}"
+        asked = _asked_device(sub)
+        if asked:
+            found = next((d for d in known if d.engines[sub.engine] == asked), None)
+            place = InstancePlace(asked) if found is None else InstancePlace(asked, found.resource_type, found.name)
+            return [place] * count, f"the model's setting device={asked.rpartition(':')[2]}"
         if not known:  # the engine says itself what is wrong, when its model is loaded
             return [InstancePlace(f"{sub.engine.lower()}:{i}") for i in range(count)], f"{sub.engine} finds no device"
         chosen = [known[i % len(known)] for i in range(count)]
@@ -156,6 +161,12 @@ class Placer:
 def _labels(sub: PneModel) -> tuple[str, ...]:
     """What a deploy file may call a node, the nearest first."""
     return sub.labels or (sub.name,)
+
+
+def _asked_device(sub: PneModel) -> str:
+    """The device of its engine that a model asks for by its setting `device`, such as `npu:1`; "" if it does not."""
+    number = sub.settings.get("device", "") if isinstance(sub, GraphModel) else ""
+    return f"{sub.engine.lower()}:{number}" if number.isdecimal() else ""
 
 
 def _serves(sub: PneModel) -> bool:

@@ -19,7 +19,7 @@ FLAGS = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wer
 
 
 def build(target: Path, flags: Sequence[str] = ("-O1",), jobs: int = 2) -> Path:
-    """Compile and link the emulator; sources are compiled in as many heaps as there are compilers, which takes half as long.
+    """Compile and link the emulator, its sources in as many heaps as there are compilers, which takes half as long.
 
     Args:
         target: The library to make, such as `lib64/libascendcl.so`; the other names the vendor's libraries have

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -216,6 +217,17 @@ def test_without_a_deploy_file_models_take_the_devices_of_their_engine_in_turn(t
         place(model, tmp_path, npus=NPUS, model_devices="0:0:9")
     with pytest.raises(PlacementError, match="option model_devices"):
         place(model, tmp_path, npus=NPUS, model_devices="npu 1")
+
+
+def test_a_model_may_ask_for_a_device_by_number(tmp_path):
+    asking = replace(npu("a", instances=2), settings={"device": "1"})
+    placed = place(chain(asking, npu("b")), tmp_path, npus=NPUS)
+    assert devices(placed) == {"a": ["npu:1", "npu:1"], "b": ["npu:0"]}
+    assert placed.placements[0].reason == "the model's setting device=1"
+    gone = place(chain(replace(npu("a"), settings={"device": "7"})), tmp_path, npus=NPUS)
+    assert devices(gone) == {"a": ["npu:7"]}, "the engine says that it is not there"
+    listing = place(chain(asking), tmp_path, listed(a="0:0:0"), npus=NPUS)
+    assert devices(listing) == {"a": ["npu:0"]}, "the deploy file is nearer to the machine than the graph"
 
 
 def test_an_engine_that_cannot_tell_its_devices_stops_nothing_yet(tmp_path):

@@ -33,7 +33,10 @@ bool is_runtime(int code) {
 
 }  // namespace
 
-Call::Call(const char *function, void *caller) : before_(running) {
+thread_local void (*at_next_call)() = nullptr;
+
+Call::Call(const char *function, void *caller, bool waits) : before_(running) {
+    if (at_next_call != nullptr && !waits) at_next_call();
     running = Site{function, caller, thread_id()};
 }
 

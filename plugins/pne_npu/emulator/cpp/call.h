@@ -14,9 +14,10 @@ struct Site {
 };
 
 // Names the function that runs on this thread for as long as it lives, and asks the fault script about it.
+//   waits: it is going to wait for a stream, and may run what is to be done there itself.
 class Call {
 public:
-    Call(const char *function, void *caller);
+    Call(const char *function, void *caller, bool waits = false);
     ~Call();
     Call(const Call &) = delete;
     Call &operator=(const Call &) = delete;
@@ -27,6 +28,9 @@ public:
 private:
     Site before_;
 };
+
+// What this thread's next call does first, unless it waits; nullptr for nothing.
+extern thread_local void (*at_next_call)();
 
 // Keep a text for aclGetRecentErrMsg and give the code back.
 //   id: of the families EE (runtime), EH (ACL) or E1 (graph engine).
@@ -45,6 +49,10 @@ std::string hex(const void *pointer);
 
 #define ACL_CALL(name)                                       \
     emu::Call call_(#name, __builtin_return_address(0));     \
+    if (const int code_ = call_.fault(); code_ != 0) return code_
+
+#define ACL_WAITING_CALL(name)                                     \
+    emu::Call call_(#name, __builtin_return_address(0), true);     \
     if (const int code_ = call_.fault(); code_ != 0) return code_
 
 #define ACL_NAMED(name) emu::Call call_(#name, __builtin_return_address(0))

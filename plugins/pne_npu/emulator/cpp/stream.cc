@@ -12,9 +12,18 @@ namespace emu {
 namespace {
 
 constexpr int kPatientMs = 1000;
+constexpr std::chrono::microseconds kLook{200};  // how long a thread with nothing to do waits before it looks again
+constexpr int kLooks = 100;                      // how often it does so before it sleeps
 
 thread_local const Stream *in_callback = nullptr;
 thread_local const Stream *own_stream = nullptr;
+thread_local StreamPtr unwoken;  // has a task of this thread's that its own thread has not been told of
+
+void wake_unwoken() {
+    at_next_call = nullptr;
+    if (unwoken != nullptr) unwoken->work.notify_one();
+    unwoken = nullptr;
+}
 
 bool is_dropped(void *stream) { return static_cast<Stream *>(stream)->dropped; }
 
@@ -74,11 +83,22 @@ void run_first(Stream &stream, std::unique_lock<std::mutex> &lock) {
     stream.done.notify_all();
 }
 
+// Wait until there is a task to run, or the stream ends.
+void wait_for_work(Stream &stream, std::unique_lock<std::mutex> &lock) {
+    const auto called = [&] { return ready(stream) || (stream.ending && stream.tasks.empty()); };
+    for (int i = 0; i < kLooks; ++i) {
+        if (stream.work.wait_for(lock, kLook, called)) return;
+    }
+    stream.asleep = true;
+    stream.work.wait(lock, called);
+    stream.asleep = false;
+}
+
 void work(const StreamPtr &stream) {
     own_stream = stream.get();
     std::unique_lock<std::mutex> lock(stream->mutex);
     for (;;) {
-        stream->work.wait(lock, [&] { return ready(*stream) || (stream->ending && stream->tasks.empty()); });
+        wait_for_work(*stream, lock);
         if (stream->ending && stream->tasks.empty()) return;
         run_first(*stream, lock);
     }
@@ -194,13 +214,21 @@ int submit(const StreamPtr &stream, Task task) {
     }
     if (task.made.site.caller == nullptr) task.made = trail();
     for (const BlockPtr &block : task.uses) ++block->pending;
+    bool asleep = false;
     {
         const std::lock_guard<std::mutex> lock(stream->mutex);
         stream->tasks.push_back(std::move(task));
         ++stream->submitted;
+        asleep = stream->asleep;
         if (!stream->thread.joinable()) stream->thread = std::thread(work, stream);
     }
-    if (settings().order != Order::lazy) stream->work.notify_one();
+    if (settings().order == Order::lazy) return ACL_SUCCESS;
+    if (asleep) {
+        stream->work.notify_one();
+    } else {
+        unwoken = stream;
+        at_next_call = wake_unwoken;
+    }
     return ACL_SUCCESS;
 }
 
@@ -222,6 +250,8 @@ int synchronize(const StreamPtr &stream, int timeout, int expiry_code) {
     std::unique_lock<std::mutex> lock(stream->mutex);
     const std::uint64_t target = stream->submitted;
     const bool helps = (timeout < 0 || timeout >= kPatientMs) && !faults::armed();
+    if (!helps || unwoken != stream) wake_unwoken();
+    const bool is_own = unwoken == stream;
     const auto reached = [&] { return stream->completed >= target || stream->aborted; };
     const auto may_help = [&] { return helps && ready(*stream) && !stream->tasks.front().own_thread; };
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout < 0 ? 0 : timeout);
@@ -234,6 +264,10 @@ int synchronize(const StreamPtr &stream, int timeout, int expiry_code) {
             return fail(expiry_code, "EE1002", "what was submitted did not end within " + std::to_string(timeout)
                     + " ms");
         }
+    }
+    if (is_own) {  // nothing is left to wake its thread for
+        unwoken = nullptr;
+        at_next_call = nullptr;
     }
     if (stream->aborted) {
         stream->aborted = false;
@@ -307,7 +341,7 @@ aclError aclrtDestroyStreamForce(aclrtStream stream) {
 }
 
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) {
-    ACL_CALL(aclrtSynchronizeStreamWithTimeout);
+    ACL_WAITING_CALL(aclrtSynchronizeStreamWithTimeout);
     if (!good_timeout(timeout)) return bad_timeout(timeout);
     int code = 0;
     const StreamPtr found = stream_of(stream, false, code);
@@ -317,7 +351,7 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) 
 }
 
 aclError aclrtSynchronizeStream(aclrtStream stream) {
-    ACL_CALL(aclrtSynchronizeStream);
+    ACL_WAITING_CALL(aclrtSynchronizeStream);
     return aclrtSynchronizeStreamWithTimeout(stream, -1);
 }
 

@@ -1,7 +1,9 @@
 // Streams: queues of tasks, each with a thread of its own that starts with the first task.
 //
 // Whoever waits for a stream runs its next task himself if its thread has not taken it yet; that saves two changes of
-// thread for the common "submit, synchronise".
+// thread for the common "submit, synchronise". For the same reason a submission does not wake the thread at once: the
+// submitter's next call does, unless it waits for the stream. If there is no next call, the thread finds the task when
+// it looks again, which it does for a while after its last task.
 #pragma once
 
 #include <condition_variable>
@@ -51,6 +53,7 @@ struct Stream {
     std::uint64_t wanted = 0;       // lazy order: tasks up to here may run
     bool busy = false;
     bool ending = false;
+    bool asleep = false;            // its thread does not look for tasks until it is woken
     std::atomic<bool> dropped{false};
     bool aborted = false;
     bool stops_on_failure = false;

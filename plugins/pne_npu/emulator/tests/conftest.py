@@ -23,12 +23,16 @@ RunProgram: TypeAlias = Callable[..., Done]
 Atc: TypeAlias = Callable[..., Done]
 
 
-def compiler_and_source(name: str) -> list[str]:
-    """The compiler for a test program, in C or C++, its language's version, and the source."""
-    source = PROGRAMS / f"{name}.c"
-    if source.exists():
-        return [shutil.which(os.environ.get("CC", "cc")) or "cc", "-std=c11", str(source)]
-    return [shutil.which(os.environ.get("CXX", "c++")) or "c++", "-std=c++17", str(source.with_suffix(".cc"))]
+@pytest.fixture(scope="session")
+def compiler_and_source() -> Callable[[str], list[str]]:
+    """For a test program, in C or C++: the compiler, its language's version, and the source."""
+    def words(name: str) -> list[str]:
+        source = PROGRAMS / f"{name}.c"
+        if source.exists():
+            return [shutil.which(os.environ.get("CC", "cc")) or "cc", "-std=c11", str(source)]
+        return [shutil.which(os.environ.get("CXX", "c++")) or "c++", "-std=c++17", str(source.with_suffix(".cc"))]
+
+    return words
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +48,9 @@ def environment() -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def program(
+    tmp_path_factory: pytest.TempPathFactory, compiler_and_source: Callable[[str], list[str]]
+) -> Callable[[str], Path]:
     """Compiles one of the test programs, once."""
     folder = tmp_path_factory.mktemp("programs")
 

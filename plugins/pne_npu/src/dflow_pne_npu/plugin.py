@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dflow_core.graph import Framework, GraphProcessPoint, ProcessPoint
-from dflow_core.spi import Engine, EngineEntry, WorkerLoader, hookimpl
+from dflow_core.spi import Engine, EngineDevice, EngineEntry, WorkerLoader, hookimpl
 
 DFLOW_SPI_VERSION = 1
 
@@ -18,7 +18,7 @@ _BY_NAME = -10
 def dflow_register_engines() -> Sequence[EngineEntry]:
     """The NPU engine; its modules are imported when it is used."""
     return [EngineEntry(id="NPU", accepts=accepts, engine=_engine, worker=_worker, version="1", priority=_BY_NAME,
-                        shares_process=True, devices=devices)]
+                        shares_process=True, devices=devices, places=places)]
 
 
 def accepts(point: ProcessPoint) -> bool:
@@ -36,6 +36,18 @@ def devices() -> Sequence[str]:
 
     acl = Acl()
     return [f"npu:{number} {acl.soc_name()}" for number in range(acl.device_count())]
+
+
+def places() -> Sequence[EngineDevice]:
+    """The NPUs that models can be placed on; the numbers are ACL's.
+
+    Raises:
+        PluginError: there is no ACL library.
+    """
+    from dflow_pne_npu.bindings import Acl
+
+    acl = Acl()
+    return [EngineDevice(f"npu:{number}", text=acl.soc_name()) for number in range(acl.device_count())]
 
 
 def _engine() -> Engine:

@@ -165,9 +165,10 @@ class NpuWorker(ModelWorker):
 
 
 def _device(acl: Acl, model: GraphModel, context: WorkerContext) -> int:
-    """The device of an instance: the one asked for, else one after the other."""
+    """The device of an instance: where it was placed, else the one asked for, else one after the other."""
     count = acl.device_count()
-    asked = int(model.settings.get("device", "-1"))
+    kind, _, number = context.device.rpartition(":")
+    asked = int(number if kind == "npu" else model.settings.get("device", "-1"))
     if count == 0:
         raise DeployError("there is no NPU here", node=context.node,
                           hint="`npu-smi info` lists devices; ASCEND_RT_VISIBLE_DEVICES may hide them")
