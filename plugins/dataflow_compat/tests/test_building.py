@@ -188,3 +188,15 @@ def test_a_model_that_is_to_be_compiled_only_runs_nothing(started, models) -> No
     graph = df.FlowGraph([add(x, y)])
     assert graph.feed_data({x: [1.0, 2.0], y: [1.0, 2.0]}) == 0
     assert graph.fetch_data(timeout=0) [2] == 0xFFFFFFFF
+
+
+def test_a_function_is_given_what_it_invokes_under_a_key(started) -> None:
+    function, data = df.FuncProcessPoint("a.json"), df.FlowData()
+    model = df.GraphProcessPoint(df.Framework.ONNX, "a.onnx")
+    inner = df.FlowGraphProcessPoint(df.FlowGraph([model.fnode(1, 1)(data)]))
+    assert function.add_invoked_closure("one", model) is None
+    assert function.add_invoked_closure("two", graph_pp=inner) is None
+    assert list(function._impl.invoked) == ["one", "two"]
+    for args in [("one", model), ("three", function), ("three",), (3, model)]:
+        with pytest.raises(df.DfException):
+            function.add_invoked_closure(*args)

@@ -39,6 +39,7 @@ from dataflow.dataflow import (
     finalize,
     init,
 )
+from dataflow.plugin.torch.torch_plugin import npu_model
 from dataflow.pyflow import method, pyflow
 from dataflow.registered import msg_type_register
 from dataflow.utils.utils import (
@@ -90,6 +91,7 @@ __all__ = [
     "init",
     "method",
     "msg_type_register",
+    "npu_model",
     "pyflow",
     "utils",
 ]

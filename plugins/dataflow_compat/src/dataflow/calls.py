@@ -109,19 +109,22 @@ class ActorMaker:
         setup: What comes before it.
         clz: The class.
         outputs: How many outputs each of its methods has.
+        wrap: Makes of a method what is called in its place.
     """
 
     setup: Setup
     clz: type
     outputs: Mapping[str, int] = field(default_factory=dict)
+    wrap: Callable[..., Callable[..., object]] | None = None
 
     def __call__(self, *args: object, **kwargs: object) -> types.SimpleNamespace:
         """The object's methods, as the core calls them."""
         obj = self.clz(*args, **kwargs)
-        calls = {
-            name: Call(self.setup, getattr(obj, name), count, f"{self.clz.__name__}.{name}")
-            for name, count in self.outputs.items()
-        }
+        calls = {}
+        for name, count in self.outputs.items():
+            method = getattr(obj, name)
+            called = method if self.wrap is None else self.wrap(method)
+            calls[name] = Call(self.setup, called, count, f"{self.clz.__name__}.{name}")
         return types.SimpleNamespace(**calls)
 
 

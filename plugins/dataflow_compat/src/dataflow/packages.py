@@ -51,11 +51,13 @@ class ClassTarget:
     Args:
         clz: The class.
         args, kwargs: Arguments of its constructor.
+        wrap: Makes of each method what is called in its place; None calls it itself.
     """
 
     clz: type
     args: tuple[object, ...] = ()
     kwargs: Mapping[str, object] = field(default_factory=dict)
+    wrap: Callable[..., Callable[..., object]] | None = None
 
 
 def packed_function(function: Function, hook: Callable[[], object] | None) -> FuncPackage:
@@ -77,7 +79,7 @@ def packed_class(
         DfException: something in it cannot travel.
     """
     setup = Setup(hook, get_msg_type_register())
-    maker = ActorMaker(setup, target.clz, {function.name: function.outputs for function in functions})
+    maker = ActorMaker(setup, target.clz, {function.name: function.outputs for function in functions}, target.wrap)
     code = udf.PythonFunc("class", maker, target.args, dict(target.kwargs), _methods(functions))
     return _packed(code, functions, target.clz.__name__)
 

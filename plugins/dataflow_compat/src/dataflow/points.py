@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dataflow import codes
 from dataflow.data_type import DType, core_type_of
 from dataflow.flow_graph import FlowGraph
 from dataflow.nodes import FlowNode
@@ -65,11 +64,12 @@ class GraphProcessPoint(Point):
         with name_scope(name, "GraphProcessPoint") as unique:
             pass
         try:
-            super().__init__(core.GraphProcessPoint(
+            self.core_point = core.GraphProcessPoint(
                 core.Framework[framework.name], graph_file, self.load_params, compile_config_path, unique
-            ), unique)
+            )
         except DflowError as error:
             raise DfException(error) from error
+        super().__init__(self.core_point, unique)
 
     def fnode(self, input_num: int, output_num: int, name: str | None = None) -> FlowNode:
         """A node that runs the model.
@@ -98,7 +98,9 @@ class FlowGraphProcessPoint(Point):
         self.flow_graph = flow_graph
         self.compile_config_path = compile_config_path
         with name_scope(name, "FlowGraphProcessPoint") as unique:
-            super().__init__(core.FlowGraphProcessPoint(flow_graph.core_graph, unique), unique)
+            pass
+        self.core_point = core.FlowGraphProcessPoint(flow_graph.core_graph, unique)
+        super().__init__(self.core_point, unique)
 
 
 class FuncProcessPoint(Point):
@@ -179,7 +181,10 @@ class FuncProcessPoint(Point):
         pp = graph_pp if flow_graph_pp is None else flow_graph_pp
         if not isinstance(graph_key, str) or not isinstance(pp, (GraphProcessPoint, FlowGraphProcessPoint)):
             raise DfException("a closure needs a key and a GraphProcessPoint or FlowGraphProcessPoint")
-        raise DfException("functions cannot invoke models yet: the core has no invoked closures", codes.INNER_ERROR)
+        try:
+            self._func.add_invoked_closure(graph_key, pp.core_point)
+        except DflowError as error:
+            raise DfException(error) from error
 
 
 Invoked: TypeAlias = GraphProcessPoint | FlowGraphProcessPoint

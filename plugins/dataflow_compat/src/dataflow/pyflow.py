@@ -39,15 +39,18 @@ class PyFunctionProcessPoint:
     Args:
         func: The function.
         options: What the decorator was given.
+        called: What is called in its place, if it is not the function itself.
     """
 
-    def __init__(self, func: Callable[..., object], options: Options) -> None:
+    def __init__(
+        self, func: Callable[..., object], options: Options, called: Callable[..., object] | None = None
+    ) -> None:
         functools.update_wrapper(self, func)
         _check_stream(options.stream_input)
         self._func = func
         self._options = options
         self._function = Function(
-            func.__name__, func, count_returns(func, options.num_returns), options.choice_output,
+            func.__name__, called or func, count_returns(func, options.num_returns), options.choice_output,
             options.stream_input == "Queue",
         )
         self.func_name = func.__name__
@@ -83,6 +86,7 @@ class PyActorProcessPoint:
 
     _df_clz: ClassVar[type]
     _df_options: ClassVar[Options]
+    _df_wrap: ClassVar[Callable[..., Callable[..., object]] | None] = None
 
     def __init__(self, *_args: object, **_kwargs: object) -> None:
         raise TypeError(
@@ -96,7 +100,7 @@ class PyActorProcessPoint:
         Args:
             args, kwargs: Arguments of the class; it is made in the executor only.
         """
-        actor = _Actor(cls._df_clz, cls._df_options, args, kwargs)
+        actor = _Actor(cls._df_clz, cls._df_options, args, kwargs, cls._df_wrap)
         node = ActorNode(actor.functions, f"{cls._df_clz.__name__}_fnode")
         point = FuncProcessPoint(
             name=cls._df_clz.__name__, py_func=actor, workspace_dir=f"./{node.name}_ws"
@@ -109,9 +113,10 @@ class _Actor:
     """A decorated class with the arguments of one node."""
 
     def __init__(
-        self, clz: type, options: Options, args: tuple[object, ...], kwargs: Mapping[str, object]
+        self, clz: type, options: Options, args: tuple[object, ...], kwargs: Mapping[str, object],
+        wrap: Callable[..., Callable[..., object]] | None,
     ) -> None:
-        self._target = ClassTarget(clz, args, kwargs)
+        self._target = ClassTarget(clz, args, kwargs, wrap)
         self._options = options
         self._module_name = clz.__module__
         self._clz_name = clz.__name__

@@ -18,8 +18,6 @@ MEANINGLESS: Mapping[str, str] = {
     "ge.exec.deviceId": "devices are chosen by the deploy plan",
     "ge.exec.logicalDeviceId": "devices are chosen by the deploy plan",
     "ge.exec.logicalDeviceClusterDeployMode": "there is one way to deploy",
-    "ge.experiment.data_flow_deploy_info_path": "placement files are not read yet",
-    "ge.resourceConfigPath": "this machine is the resource",
     "ge.externalWeight": "weights always stay in the compiled file",
     "ge.externalWeightDir": "weights always stay in the compiled file",
     "ge.socVersion": "the engine knows its device",

@@ -206,8 +206,9 @@ class MetaRunContext:
         raise NotImplementedError("messages cannot be dealt out yet: the core has no balanced distribution")
 
     def run_flow_model(self, model_key: str, msgs: Sequence[FlowMsg], timeout: int) -> tuple[int, list[FlowMsg]]:
-        """Call what was registered by `add_invoked_closure`."""
-        raise NotImplementedError("functions cannot invoke models yet: the core has no invoked closures")
+        """Call what was registered by `add_invoked_closure`: 0 and what it gives, or 564000 and nothing."""
+        code, found = self._core.run_flow_model(model_key, [msg.core for msg in msgs], timeout)
+        return (codes.FUNC_FAILED, []) if code else (codes.FUNC_SUCCESS, [FlowMsg(msg) for msg in found])
 
     def get_user_data(self, buffer: bytearray, size: int, offset: int = 0) -> int:
         """Copy user data of the current input to the start of a buffer; 0, or 164000."""
