@@ -16,8 +16,10 @@ compiler | deploy | executor | udf / plugins / spi / recording / graph | model /
 
 from dflow_core.errors import (
     AlignmentError,
+    CancelledError,
     ClosedError,
     CompileError,
+    DeadlineError,
     DeployError,
     DflowError,
     DroppedError,
@@ -64,17 +66,19 @@ from dflow_core.graph import (
     TimeBatch,
     name_scope,
 )
-from dflow_core.message import FeedInfo, Flag
+from dflow_core.message import FeedInfo, Flag, current_transaction
 from dflow_core.types import DataType, Tensor, TensorSpec
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AlignmentError",
+    "CancelledError",
     "ClosedError",
     "CompileError",
     "CountBatch",
     "DataType",
+    "DeadlineError",
     "DeployError",
     "DflowError",
     "DroppedError",
@@ -113,6 +117,7 @@ __all__ = [
     "__version__",
     "alloc_tensor",
     "builtin_node",
+    "current_transaction",
     "finalize",
     "init",
     "init_wrapper",

@@ -17,6 +17,8 @@
         NodeError                  user code or a model raised; holds the remote traceback
         AlignmentError             a join could not complete
         DroppedError               a node chose to send nothing for this transaction
+        CancelledError             the caller cancelled it
+          DeadlineError            its deadline passed before it ended (also a TimeoutError)
         WaitTimeoutError           nothing happened within the limit (also a TimeoutError)
           QueueFullError           a bounded queue stayed full
           PoolExhaustedError       no shared memory left; says who holds it
@@ -235,6 +237,14 @@ class AlignmentError(RunError):
 
 class DroppedError(RunError):
     """A node chose to send nothing for this transaction, so it has no result of its own."""
+
+
+class CancelledError(RunError):
+    """The caller cancelled this transaction, or the graph let go of it."""
+
+
+class DeadlineError(CancelledError, TimeoutError):
+    """The deadline of this transaction passed before it ended; it was cancelled then."""
 
 
 class WaitTimeoutError(RunError, TimeoutError):

@@ -189,6 +189,10 @@ class LocalDeployment(Deployment):
         processes = [(member.plan.name, member.process) for member in self._supervisor.members]
         return {name: _whereabouts(process) if process is not None else "" for name, process in processes}
 
+    def tell_cancelled(self) -> None:
+        if not self._closed:
+            self._supervisor.tell_cancelled()
+
     def introduce(self, answer: Callable[[str], Mapping[str, object]]) -> None:
         with self._close_lock, contextlib.suppress(OSError):  # without a door it runs as well
             if not self._closed and self._door is None:

@@ -43,7 +43,18 @@ from dflow_core.deploy.recovery import Cause, answers_for, merge_dead_parts
 from dflow_core.deploy.status_board import StatusBoard
 from dflow_core.errors import ClosedError, DeployError, DflowError, PeerGoneError, UsageError
 from dflow_core.model import DeployPlan, PneModel, ProcessPlan
-from dflow_core.model.control_serde import ControlMessage, Failure, Fatal, InstanceDone, LoadFailed, Ready, Status, Stop
+from dflow_core.model.control_serde import (
+    ControlMessage,
+    Failure,
+    Fatal,
+    InstanceDone,
+    LoadFailed,
+    Order,
+    OrderKind,
+    Ready,
+    Status,
+    Stop,
+)
 from dflow_core.spi import LostMessage, MemoryGroup
 
 _RETRY = 0.02
@@ -82,7 +93,7 @@ class Supervisor:
         self._answers = AnswerBox(group)
         self._loop = Loop("dflow-supervisor", self._idle, self._broken)
         self._board = StatusBoard(self._loop, models, lambda member, why: self._handle(member, Overdue(why)))
-        self._closing = False
+        self._closing = self._telling = False
         self.members = tuple(self._member(process) for process in plan.processes)
         self.failure: DflowError | None = None
         self.ready = threading.Event()
@@ -119,6 +130,12 @@ class Supervisor:
         """Ask every running process where it stands; the event is set when all have answered (any thread)."""
         self._loop.post(lambda: self._board.ask_all(self._running(), answered))
 
+    def tell_cancelled(self) -> None:
+        """Have every executor look at the board of cancelled transactions, once for many calls of this (any thread)."""
+        if not self._telling:
+            self._telling = True
+            self._loop.post(self._tell_cancelled)
+
     def end(self, timeout: float) -> None:
         """End the supervisor's thread, and kill what still runs (any thread). Idempotent."""
         self._loop.post(self._let_go)
@@ -141,6 +158,12 @@ class Supervisor:
 
     def _running(self) -> list[Member]:
         return [m for m in self.members if m.process is not None and m.life.state is State.RUNNING]
+
+    def _tell_cancelled(self) -> None:
+        self._telling = False
+        for member in self._running():
+            assert member.process is not None
+            member.process.connection.send(Order(OrderKind.LOOK))
 
     # What lifecycles say.
 

@@ -18,7 +18,7 @@ Rules:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -102,6 +102,19 @@ class Aligner:
         split = {self._batch_of[part.info.key] for _, part in parts if part.info.key in self._batch_of}
         parts = [part for head in split for part in self._split(head)] + parts
         return [found for place, part in parts if self._is_wanted(place, part) for found in self._add(place, part)]
+
+    def let_go(self, stand_in: Callable[[FlowMsg], FlowMsg]) -> None:
+        """Put stand-ins without data in the place of messages that nobody wants any more.
+
+        Args:
+            stand_in: Gives one for a message, or the message itself where it is wanted.
+        """
+        for waiting in self._waiting.values():
+            for queue in waiting:
+                queue[:] = map(stand_in, queue)
+        for held in self._held.values():
+            for port, msg in held.items():
+                held[port] = stand_in(msg)
 
     def _can_hold(self, port: int, msg: FlowMsg) -> bool:
         """Whether a batch may wait, or pair, as a whole."""

@@ -6,6 +6,7 @@ import abc
 from collections.abc import Mapping, Sequence
 
 from dflow_core.errors import DflowError
+from dflow_core.executor.cancel_board import Words, no_words
 from dflow_core.executor.meter import NodeStats
 from dflow_core.message import Block, FlowMsg
 from dflow_core.spi import QueueStats
@@ -73,6 +74,17 @@ class Backend(abc.ABC):
     def stats(self) -> tuple[tuple[NodeStats, ...], tuple[QueueStats, ...], int]:
         """Counters of nodes and queues, and the bytes that messages take; any thread."""
         return (), (), 0
+
+    def cancel_words(self) -> Words:
+        """The board where nodes read what was cancelled."""
+        return no_words()
+
+    def whereabouts(self, trans_id: int) -> tuple[str, int] | None:
+        """The node and instance that work on a transaction now, or None."""
+        return None
+
+    def tell_cancelled(self) -> None:
+        """Have nodes that wait look at the board; any thread may call."""
 
     @abc.abstractmethod
     def wake(self) -> None:

@@ -43,6 +43,9 @@ class CallOwner(Protocol):
     def may_defer(self) -> bool:
         """Whether the current call may stay open."""
 
+    def is_cancelled(self, trans_id: int) -> bool:
+        """Whether nobody waits for a transaction any more."""
+
     def complete(self, context: CallContext, error: BaseException | None) -> None:
         """End an open call."""
 
@@ -101,6 +104,10 @@ class CallContext(RunContext):
     def head(self) -> FlowMsg | None:
         """The message whose head outputs inherit."""
         return self._head
+
+    @property
+    def cancelled(self) -> bool:
+        return self._head is not None and self._owner.is_cancelled(self._head.info.trans_id)
 
     def now(self) -> float:
         return self._clock()

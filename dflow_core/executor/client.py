@@ -1,8 +1,7 @@
 """The caller's side of a running graph: feed, fetch, call, map.
 
-Whoever waits does the work: there is no thread in the background. A waiting caller takes the pump, moves what
-arrives into the transaction table, and hands the pump on; the others sleep on a condition until something of
-theirs has come. All methods are thread-safe.
+Whoever waits does the work (`pump.py`): there is no thread in the background, unless a transaction has a deadline. All
+methods are thread-safe.
 """
 
 from __future__ import annotations
@@ -21,17 +20,19 @@ from dflow_core.errors import (
     WaitTimeoutError,
 )
 from dflow_core.executor.backend import Backend
-from dflow_core.executor.deadlines import deadline_in, never, remaining
+from dflow_core.executor.cancel_board import CancelBoard
+from dflow_core.executor.cancelling import Traces
+from dflow_core.executor.deadlines import deadline_in, earlier, never, remaining
+from dflow_core.executor.endings import Endings
 from dflow_core.executor.monitor import StallMonitor
 from dflow_core.executor.observed import ObservedBackend, ObservedTable, Observer
 from dflow_core.executor.parcel import NO_INFO, Parcel
+from dflow_core.executor.pump import Pump
 from dflow_core.executor.result_order import ResultOrder
 from dflow_core.executor.transactions import Channel, Counters, Outcome, TransactionTable
 from dflow_core.message import Block, FeedInfo, FlowMsg, seal
 
-_SLICE = 0.1
 _ALLOC_SLICE = 0.02
-_LONG_WAIT = 0.3
 
 
 class GraphClient:
@@ -60,13 +61,14 @@ class GraphClient:
         way = backend if observer is None else ObservedBackend(backend, observer)
         self._hand_in, self._take_out = way.feed, way.pump
         table = TransactionTable if observer is None else functools.partial(ObservedTable, observer)
-        self._table = table(len(inputs), len(outputs), last_id)
+        self._table = table(len(inputs), len(outputs), last_id, Traces(CancelBoard(backend.cancel_words())))
         self._main = Channel(endings=False)
         self._mutex = threading.RLock()
         self._lock = threading.Condition(self._mutex)
+        self._endings = Endings(self._table, self._lock, backend)
         # Owned by threads: one that a signal handler has thrown out halfway finds its own and goes on.
         self._feeding = threading.RLock()
-        self._pumper = 0
+        self._pump = Pump(graph, self._table, self._lock, backend, self._mutex, self._check_open, way.pump)
         self._closed = False
         self.monitor: StallMonitor | None = None
 
@@ -88,7 +90,7 @@ class GraphClient:
 
     def feed(
         self, values: Mapping[int, object], *, info: FeedInfo | None = None, timeout: float | None = None,
-        channel: Channel | None = None,
+        channel: Channel | None = None, deadline: float | None = None,
     ) -> int:
         """Feed values to inputs, all of them or none.
 
@@ -97,6 +99,7 @@ class GraphClient:
             info: Times, flags, id and user data to send along.
             timeout: Seconds to wait for room; None waits.
             channel: Where the outcome goes; the one `fetch` reads by default.
+            deadline: Seconds from now after which it ends with DeadlineError, be it fed or not; None is no limit.
 
         Returns:
             The transaction id.
@@ -106,7 +109,7 @@ class GraphClient:
             PoolExhaustedError: no memory within the limit; nothing was fed.
         """
         self._check_process()
-        parcel = Parcel(values, info or NO_INFO, channel or self._main)
+        parcel = Parcel(values, info or NO_INFO, channel or self._main, deadline=deadline_in(deadline))
         self._send(parcel, deadline_in(timeout), never)
         return parcel.trans_id
 
@@ -120,7 +123,7 @@ class GraphClient:
         self._check_process()
         deadline = deadline_in(timeout)
         while True:
-            outcome = self._next(self._main, deadline)
+            outcome = self._pump.next(self._main, deadline)
             if outcome.error is not None or outcome.messages:
                 return outcome
 
@@ -130,7 +133,7 @@ class GraphClient:
         Raises:
             WaitTimeoutError: none came within the limit.
         """
-        return self._next(channel, deadline_in(timeout))
+        return self._pump.next(channel, deadline_in(timeout))
 
     def abandon(self, channel: Channel, error: DflowError) -> None:
         """Let what was fed with this channel go: its results are dropped, and who waits for them gets the error."""
@@ -140,19 +143,44 @@ class GraphClient:
             self._lock.notify_all()
         self._backend.wake()
 
-    def call(self, values: Mapping[int, object], *, info: FeedInfo | None = None, timeout: float | None = None
-             ) -> list[Outcome]:
+    def cancel(self, trans_id: int) -> bool:
+        """End a transaction now with CancelledError, and let go of what is under way of it. Any thread.
+
+        Returns:
+            Whether it was in flight; False if it has ended already.
+        """
+        self._check_process()
+        return self._endings.cancel(trans_id)
+
+    def cancel_all_of(self, channel: Channel) -> None:
+        """Cancel what is in flight of a call or a stream. Any thread."""
+        self._check_process()
+        self._endings.cancel_all_of(channel)
+
+    def is_open(self, trans_id: int) -> bool:
+        """Whether a transaction is in flight."""
+        with self._mutex:
+            return self._table.is_open(trans_id)
+
+    def call(
+        self, values: Mapping[int, object], *, info: FeedInfo | None = None, timeout: float | None = None,
+        deadline: float | None = None, channel: Channel | None = None,
+    ) -> list[Outcome]:
         """Feed one transaction and wait for all its results.
+
+        Args:
+            values, info, timeout, deadline: As for `feed`; `timeout` is also that of the wait.
+            channel: A new one, if somebody else is to be able to cancel the call.
 
         Raises:
             DroppedError: no node sent anything for it.
         """
         self._check_process()
-        deadline = deadline_in(timeout)
-        channel = Channel()
+        limit = deadline_in(timeout)
+        channel = channel or Channel()
         try:
-            trans_id = self.feed(values, info=info, timeout=timeout, channel=channel)
-            return self.results_of(channel, trans_id, deadline)
+            trans_id = self.feed(values, info=info, timeout=timeout, channel=channel, deadline=deadline)
+            return self.results_of(channel, trans_id, limit)
         except BaseException:
             with self._lock:
                 self._table.abandon(channel)
@@ -160,7 +188,7 @@ class GraphClient:
 
     def stream(
         self, items: Iterable[Mapping[int, object]], *, in_flight: int, ordered: bool, timeout: float | None = None,
-        on_end: Callable[[Outcome], None] | None = None,
+        on_end: Callable[[Outcome], None] | None = None, deadline: float | None = None,
     ) -> Iterator[Outcome]:
         """Feed items as there is room, and yield their outcomes.
 
@@ -170,6 +198,7 @@ class GraphClient:
             ordered: Whether outcomes come in the order of the items; else as they end.
             timeout: Seconds without any progress after which to give up; None waits.
             on_end: Called with the last outcome of each transaction.
+            deadline: Seconds after an item was taken after which it ends with DeadlineError; None is no limit.
 
         Yields:
             Results and errors; transactions without a result yield nothing.
@@ -190,7 +219,9 @@ class GraphClient:
                     if item is None:
                         exhausted = True
                         break
-                    parcel = item if isinstance(item, Parcel) else Parcel(item, NO_INFO, channel)
+                    if not isinstance(item, Parcel):
+                        item = Parcel(item, NO_INFO, channel, deadline=deadline_in(deadline))
+                    parcel = item
                     # What was not given out yet may be what holds the memory: then it has to go first.
                     if not self._send(parcel, deadline_in(timeout), has_outcomes):
                         break
@@ -198,7 +229,7 @@ class GraphClient:
                     parcel = None
                 if exhausted and not channel.open and not channel.outcomes:
                     return
-                outcome = self._next(channel, deadline_in(timeout))
+                outcome = self._pump.next(channel, deadline_in(timeout))
                 if outcome.last and on_end is not None:
                     on_end(outcome)
                 yield from order.add(outcome)
@@ -218,15 +249,40 @@ class GraphClient:
             self._lock.notify_all()
         if self.monitor is not None:
             self.monitor.close()
+        self._endings.close()
         self._backend.wake()
         with self._lock:
-            self._lock.wait_for(lambda: self._pumper in (0, threading.get_ident()), timeout=5)
+            self._lock.wait_for(self._pump.is_free, timeout=5)
         self._backend.close()
         if self._observer is not None:
             self._observer.close()
 
     def _send(self, parcel: Parcel, deadline: float | None, give_way: Callable[[], bool]) -> bool:
-        """Feed a parcel; False if that would have to wait while there is something better to do."""
+        """Feed a parcel; False if that would have to wait while there is something better to do.
+
+        One whose own deadline passes before that is not fed: it begins and ends at once.
+        """
+        due = parcel.deadline
+        if due is None:
+            return self._send_now(parcel, deadline, give_way)
+        try:
+            if time.monotonic() < due:
+                if self._send_now(parcel, earlier(deadline, due), give_way):
+                    self._endings.has_deadline()
+                    return True
+                return False
+        except WaitTimeoutError as error:
+            if time.monotonic() < due or getattr(error, "never_fits", False):
+                raise
+        with self._mutex:
+            self._check_open()
+            parcel.trans_id = self._table.next_id(parcel.ports, parcel.info.transaction_id)
+            was_fed = self._table.is_open(parcel.trans_id)
+            self._table.begin(parcel.ports, parcel.trans_id, parcel.channel)
+            self._endings.refuse(parcel.trans_id, was_fed)
+        return True
+
+    def _send_now(self, parcel: Parcel, deadline: float | None, give_way: Callable[[], bool]) -> bool:
         ports = parcel.ports
         for port in ports:
             if port not in parcel.packed:
@@ -244,7 +300,7 @@ class GraphClient:
             with self._mutex:
                 self._check_open()
                 trans_id = self._table.next_id(ports, parcel.info.transaction_id)
-                token = self._table.begin(ports, trans_id, parcel.channel)
+                token = self._table.begin(ports, trans_id, parcel.channel, parcel.deadline)
             try:
                 self._hand_in(trans_id, parcel.finish(ports, trans_id, token))
             except ClosedError as error:  # the graph has failed since there was room
@@ -285,7 +341,7 @@ class GraphClient:
                     raise
             with self._lock:
                 self._check_open()
-            self._pump(time.monotonic(), give_way)
+            self._pump.run(time.monotonic(), give_way)
 
     def results_of(self, channel: Channel, trans_id: int, deadline: float | None) -> list[Outcome]:
         """Every result of the only transaction of a channel, waiting up to a deadline (monotonic seconds).
@@ -295,7 +351,7 @@ class GraphClient:
         """
         results: list[Outcome] = []
         while True:
-            outcome = self._next(channel, deadline)
+            outcome = self._pump.next(channel, deadline)
             if outcome.error is not None:
                 raise outcome.error
             if outcome.messages:
@@ -305,31 +361,6 @@ class GraphClient:
         if not results:
             raise DroppedError(outcome.reason or "no node sent anything for it", trans_id=trans_id)
         return results
-
-    def _next(self, channel: Channel, deadline: float | None) -> Outcome:
-        began = 0.0
-        while True:
-            with self._mutex:
-                if channel.outcomes:
-                    return channel.outcomes.popleft()
-                self._check_open()
-                began = began or time.monotonic()
-                failure = self._backend.failure()
-                if failure is not None:
-                    self._table.fail_all(failure)
-                    self._lock.notify_all()
-                    if not channel.outcomes:
-                        raise failure
-                    continue
-            if not self._pump(deadline, lambda: bool(channel.outcomes)):
-                with self._lock:
-                    open_ids = self._table.open_ids
-                oldest = f", the oldest is {open_ids[0]}" if open_ids else ""
-                raise WaitTimeoutError(
-                    f"nothing came from graph {self._graph!r} within the limit; "
-                    f"{len(open_ids)} transaction(s) in flight{oldest}\n{self._report(began)}",
-                    hint="raise the timeout, or look at the node that holds them",
-                )
 
     def _wait_for_room(
         self, ports: Sequence[int], deadline: float | None, channel: Channel, give_way: Callable[[], bool]
@@ -348,38 +379,14 @@ class GraphClient:
                 raise failure
             with self._lock:
                 self._check_open()
-            if not self._pump(deadline, lambda: is_free() or give_way(), ports):
+            if not self._pump.run(deadline, lambda: is_free() or give_way(), ports):
                 names = ", ".join(self._inputs[port] for port in ports)
                 full = len(channel.outcomes) >= self._max_unfetched
                 raise QueueFullError(
-                    f"no room at input {names} of graph {self._graph!r} within the limit\n{self._report(began)}",
+                    f"no room at input {names} of graph {self._graph!r} within the limit\n{self._pump.report(began)}",
                     hint="fetch results: they wait unfetched" if full else "feed slower, or raise the timeout",
                 )
         return True
-
-    def _pump(self, deadline: float | None, is_done: Callable[[], bool], room_for: Sequence[int] = ()) -> bool:
-        """Move messages until `is_done` may have become true; False if the deadline has passed."""
-        limit = _SLICE if deadline is None else min(_SLICE, deadline - time.monotonic())
-        own = threading.get_ident()
-        with self._lock:
-            if is_done():
-                return True
-            if self._pumper not in (0, own):
-                self._lock.wait(max(0.0, limit))
-                return is_done() or deadline is None or time.monotonic() < deadline
-            self._pumper = own
-        try:
-            arrived = self._take_out(max(0.0, limit), room_for)
-        finally:
-            with self._lock:
-                self._pumper = 0
-                self._lock.notify_all()
-        with self._lock:
-            for output, msg in arrived:
-                self._table.arrive(output, msg)
-            if arrived:
-                self._lock.notify_all()
-            return bool(arrived) or is_done() or deadline is None or time.monotonic() < deadline
 
     def _check_process(self) -> None:
         if self._backend.is_foreign:
@@ -387,10 +394,6 @@ class GraphClient:
                 f"graph {self._graph!r} belongs to the process that started it; this is a fork of that",
                 hint="build and start a graph in this process before dflow is used, or start processes with spawn",
             )
-
-    def _report(self, began: float) -> str:
-        """Where everything stands; with stacks where somebody has waited long enough to want them."""
-        return self._backend.report(stacks=time.monotonic() - began >= _LONG_WAIT)
 
     def _check_open(self) -> None:
         if self._closed:

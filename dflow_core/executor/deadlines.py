@@ -15,6 +15,13 @@ def remaining(deadline: float | None, without: float = -1) -> float:
     return without if deadline is None else max(0.0, deadline - time.monotonic())
 
 
+def earlier(first: float | None, second: float | None) -> float | None:
+    """The earlier of two deadlines that may be none."""
+    if first is None or second is None:
+        return second if first is None else first
+    return min(first, second)
+
+
 def never() -> bool:
     """For those who give way to nothing."""
     return False

@@ -74,7 +74,7 @@ class FastLane:
         io, runner, call, clock, only = self._io, self._runner, self._call, time.monotonic, self._only
         get, peek, put, is_stopping = io.sources[0].get, io.group.peek, io.put, io.is_stopping
         block: Block | None
-        ints, floats = runner.meter.ints, runner.meter.floats
+        ints, floats, cancelled = runner.meter.ints, runner.meter.floats, runner.unwanted.words
         array: Array | None
         while not is_stopping():
             array = result = plain = block = None  # nothing may hold a message while this waits
@@ -92,6 +92,10 @@ class FastLane:
                 continue
             trans_id, array = plain
             plain = None
+            if cancelled[0] and runner.is_cancelled(trans_id):
+                array = None
+                io.accept(0, block)
+                continue
             shape, dtype, started = array.shape, array.dtype, clock()
             runner.current = trans_id, started
             ints[TRANS_ID], floats[SINCE] = trans_id, started

@@ -5,6 +5,7 @@ A transaction is complete when the xor of its root token and of every token that
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from dflow_core.executor.aligner import RecentKeys
@@ -58,6 +59,12 @@ class Gatherer:
         self._open.pop(info.trans_id, None)
         parts.sort(key=lambda part: part.info.data_label)
         return Gathered(_root_info(info), parts)
+
+    def let_go(self, is_unwanted: Callable[[int], bool]) -> None:
+        """Forget the parts of transactions that nobody wants any more; what is still to come of them is awaited."""
+        for trans_id, (_, parts) in self._open.items():
+            if is_unwanted(trans_id):
+                parts.clear()
 
     def _fail(self, info: MsgInfo, error: Aux) -> Gathered:
         self._open.pop(info.trans_id, None)

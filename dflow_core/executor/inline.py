@@ -15,12 +15,14 @@ import numpy as np
 from dflow_core.errors import DflowError
 from dflow_core.executor.backend import ALLOC_LIMIT, Backend
 from dflow_core.executor.called_graph import CalledGraph
+from dflow_core.executor.cancel_board import CancelReader, Words, no_words
 from dflow_core.executor.failed_calls import packed
 from dflow_core.executor.inline_edges import InlineEdge, inline_edges
 from dflow_core.executor.meter import FAILED, NodeStats
 from dflow_core.executor.model_func import load_functions
 from dflow_core.executor.node_runner import NodeRunner
-from dflow_core.message import Block, FlowMsg, HeapBlock
+from dflow_core.executor.unwanted import Unwanted
+from dflow_core.message import Block, FlowMsg, HeapBlock, reset_current_transaction, set_current_transaction
 from dflow_core.model import FlowModel, PneModel, UdfModel, called_part, own_part
 from dflow_core.options import Options
 from dflow_core.recording import FailedCall
@@ -39,6 +41,7 @@ class InlineBackend(Backend):
         records: Whether to keep what failed calls were given, for `failed_calls`.
         wrap: Gives what runs instead of a function of a node.
         only: Name of a node: nothing else is loaded, and `repeat` is all that can be done.
+        cancelled: The board of cancelled transactions, for a graph that is called by another.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class InlineBackend(Backend):
         udf_factory: Callable[[str], FlowFunc] | None = None, threads: int = 1,
         clock: Callable[[], float] = time.monotonic, records: bool = False,
         wrap: Callable[[str, FlowFunc], FlowFunc] | None = None, only: str = "",
+        cancelled: Words | None = None,
     ) -> None:
         whole, model = model, own_part(model)
         self._relation = model.relation
@@ -55,6 +59,7 @@ class InlineBackend(Backend):
         # What is to be done next: an edge to take from, or a notice for the reader of one.
         self._work: deque[tuple[InlineEdge, FlowMsg | None]] = deque()
         self._arrived: list[tuple[InlineEdge, FlowMsg | None]] = []
+        self._cancelled = no_words() if cancelled is None else cancelled
         self._runners: dict[str, NodeRunner] = {}
         self._failed_calls: list[bytes] = []
         self._sent: list[tuple[int, FlowMsg]] = []
@@ -67,7 +72,7 @@ class InlineBackend(Backend):
                         one.name,
                         InlineBackend(
                             called_part(whole, one), loaders, udf_factory, threads, clock, records, wrap,
-                            "" if name == only else only,
+                            "" if name == only else only, self._cancelled,
                         ),
                     )
                 if only in ("", name):
@@ -79,6 +84,7 @@ class InlineBackend(Backend):
                         part, [wrap(name, func) for func in funcs] if wrap is not None else funcs, instance=0,
                         sink=self._keep if only else self._sink(self._relation.submodels[name].outputs),
                         alloc=self.alloc, clock=clock, keep_exceptions=True, called=called, on_failure=on_failure,
+                        unwanted=Unwanted(CancelReader(self._cancelled)),
                     )
         except BaseException:
             self.close()
@@ -165,6 +171,14 @@ class InlineBackend(Backend):
         called = [found for inner in self._inner.values() for found in inner.stats()[0]]
         return (*nodes, *called), self.edges(), 0
 
+    def cancel_words(self) -> Words:
+        return self._cancelled
+
+    def whereabouts(self, trans_id: int) -> tuple[str, int] | None:
+        busy = (name for name, runner in self._runners.items() if runner.current and runner.current[0] == trans_id)
+        name = next(busy, None)
+        return (name, 0) if name is not None else None
+
     def wake(self) -> None:
         """Nothing to wake: only the caller's own thread ever waits."""
 
@@ -191,8 +205,19 @@ class InlineBackend(Backend):
             news.append((edge, None))
 
     def _run(self) -> None:
+        if self._cancelled[0]:
+            for runner in self._runners.values():
+                runner.let_go()
         while self._work:
             edge, notice = self._work.popleft()
             name, port = edge.target
             for msg in [notice] if notice else edge.take():
-                self._runners[name].accept(port, msg)
+                self._accept(self._runners[name], port, msg)
+
+    def _accept(self, runner: NodeRunner, port: int, msg: FlowMsg) -> None:
+        """Run a node in this thread, which may be in a call of another graph."""
+        token = set_current_transaction(runner.current_transaction)
+        try:
+            runner.accept(port, msg)
+        finally:
+            reset_current_transaction(token)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dflow_core.errors import ClosedError, NodeError, PoolExhaustedError, QueueFullError
 from dflow_core.executor.called_graph import CalledGraph
 from dflow_core.executor.called_queues import CalledQueues
+from dflow_core.executor.cancel_board import BOARD, CancelReader
+from dflow_core.executor.cancel_board import WORDS as CANCEL_WORDS
 from dflow_core.executor.failed_calls import call_sender
 from dflow_core.executor.fast_lane import FastLane, LaneIo
 from dflow_core.executor.forked import end_fork
@@ -19,7 +21,8 @@ from dflow_core.executor.meter import WORDS, Meter, board_name
 from dflow_core.executor.model_func import init_functions
 from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.executor.trace import CallTrace
-from dflow_core.message import Block, FlowMsg, alloc_tensor, seal
+from dflow_core.executor.unwanted import Unwanted
+from dflow_core.message import Block, FlowMsg, alloc_tensor, seal, set_current_transaction
 from dflow_core.model import DeadPart, InstancePlan, InvokedPlan, PneModel, Route, UdfModel
 from dflow_core.spi import (
     Doorbell,
@@ -125,6 +128,9 @@ class InstanceRunner:
             on_call=self._trace.call if self._trace else None, waiting=self._is_input_waiting,
             meter=Meter(self._group.board(board_name(model.name, plan.index), WORDS)), called=self._called,
             on_failure=call_sender(self._group) if self._options.get("record") else None,
+            unwanted=Unwanted(
+                CancelReader(self._group.board(BOARD, CANCEL_WORDS)), lambda size: self._group.alloc(size, 0.0)
+            ),
         )
         self._inputs = [reader(self._group, name, plan.notices) for name in plan.inputs]
         names = [name for routes in plan.outputs for route in routes for name in route.queues]
@@ -140,6 +146,7 @@ class InstanceRunner:
         if self._worker is not None:
             return self._worker.run()
         assert self._runner is not None, "load() first"
+        set_current_transaction(self._runner.current_transaction)
         lane = self._fast_lane()
         try:
             if lane is not None:
@@ -189,6 +196,8 @@ class InstanceRunner:
         while open_ports and not self._stopping.is_set():
             if not self._take_round(open_ports):
                 self._runner.settle()
+                if self._runner.unwanted.words[0]:
+                    self._runner.let_go()
                 self._runner.tick()
                 self._check_failure()
                 limit = NOTICE_SLICE if flush(self._queues.values()) else _PATIENCE
@@ -206,6 +215,15 @@ class InstanceRunner:
             graph.wake()
         if self._worker is not None:
             self._worker.stop()
+
+    def look(self) -> None:
+        """Something was cancelled: end calls of graphs for it, and make a loop that waits go round; any thread."""
+        runner, current = self._runner, self.current
+        if runner is not None and current is not None and runner.is_cancelled(current[0]):
+            for called in self._called.values():
+                called.cancel(current[0])
+        if self._doorbell is not None:
+            self._doorbell.ring()
 
     def close(self) -> None:
         """Close the functions."""

@@ -32,6 +32,7 @@ class JoinLane(FastLane):
     def __init__(self, runner: NodeRunner, call: Callable[..., object], io: LaneIo, doorbell: Doorbell) -> None:
         super().__init__(runner, call, io)
         self._doorbell = doorbell
+        self._cancelled = runner.unwanted.words
         self._rows: dict[tuple[int, int], list[tuple[Block, Array] | None]] = {}
 
     def run(self, patience: float) -> None:
@@ -51,13 +52,18 @@ class JoinLane(FastLane):
                     del block  # nothing but a row may hold a message while this waits
             if not took:
                 self._doorbell.wait(list(open_ports.values()), timeout=patience)
+                if self._cancelled[0]:
+                    self._let_go()
 
     def _take(self, port: int, block: Block) -> None:
         try:
             plain = self._io.group.peek(block)
         except TensorError:  # a broken message: the runner says so
             plain = None
-        if plain is None or not self._runner.may_pair_outside(plain[0]):
+        if (
+            plain is None or not self._runner.may_pair_outside(plain[0])
+            or (self._cancelled[0] and self._runner.is_cancelled(plain[0]))
+        ):
             self._hand_over(port, block)
             return
         key = plain[0], label_of(block)
@@ -76,12 +82,21 @@ class JoinLane(FastLane):
 
     def _hand_over(self, port: int, block: Block) -> None:
         """Give the runner everything that waits here, and a message."""
+        self._hand_over_rows()
+        self._io.accept(port, block)
+
+    def _hand_over_rows(self) -> None:
         rows, self._rows = self._rows, {}
         for row in rows.values():
             for place, part in enumerate(row):
                 if part is not None:
                     self._io.accept(place, part[0])
-        self._io.accept(port, block)
+
+    def _let_go(self) -> None:
+        """Free what waits of transactions that were cancelled: the runner does it."""
+        if any(self._runner.is_cancelled(trans_id) for trans_id, _ in self._rows):
+            self._hand_over_rows()
+        self._runner.let_go()
 
     def _work(self, trans_id: int, blocks: list[Block], arrays: list[Array]) -> None:
         runner, first = self._runner, arrays[0]

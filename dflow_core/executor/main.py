@@ -35,6 +35,8 @@ from dflow_core.model.control_serde import (
     InstanceState,
     LoadFailed,
     LoadRequest,
+    Order,
+    OrderKind,
     Ready,
     Status,
     StatusRequest,
@@ -171,7 +173,14 @@ class _Executor:
                 self._send(Status(message.number, tuple(map(_state, self._instances))))
             elif isinstance(message, Stop) and not message.drain:
                 self._stop()
+            elif isinstance(message, Order):
+                self._obey(message)
         return None
+
+    def _obey(self, order: Order) -> None:
+        if order.kind is OrderKind.LOOK:
+            for instance in self._instances:
+                instance.runner.look()
 
     def _stop(self) -> None:
         for instance in self._instances:

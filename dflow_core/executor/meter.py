@@ -105,6 +105,11 @@ class MeterReader:
         self._board = group.board(board_name(node, instance), WORDS)
         self._node, self._instance = node, instance
 
+    def works_on(self, trans_id: int) -> bool:
+        """Whether it says that it works on a transaction now."""
+        words = self._board
+        return int(words[TRANS_ID]) == trans_id and bool(words[SINCE])
+
     def read(self, pid: int, state: str, restarts: int) -> NodeStats | None:
         """The counters now; None if nobody has written any.
 

@@ -21,7 +21,8 @@ from dflow_core.executor.called_graph import CalledGraph, find_called
 from dflow_core.executor.forked import end_fork
 from dflow_core.executor.gathering import Gathered, Gatherer
 from dflow_core.executor.meter import BLOCKED, BUSY, CALLS, FAILED, Meter
-from dflow_core.message import Alloc, Aux, DataFlag, ErrorInfo, FlowMsg, describe
+from dflow_core.executor.unwanted import Unwanted
+from dflow_core.message import Alloc, Aux, CurrentTransaction, DataFlag, ErrorInfo, FlowMsg, describe
 from dflow_core.model import PneModel
 from dflow_core.recording import FailedCall
 from dflow_core.spi import FlowFunc
@@ -61,6 +62,7 @@ class NodeRunner:
         meter: Takes the counters.
         called: The graphs its functions call, by key.
         on_failure: Told of each call that failed, before its error is sent.
+        unwanted: Knows which messages belong to cancelled transactions.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class NodeRunner:
         meter: Meter | None = None,
         called: Mapping[str, CalledGraph] = MappingProxyType({}),
         on_failure: Callable[[FailedCall], None] | None = None,
+        unwanted: Unwanted | None = None,
     ) -> None:
         self.meter = meter = meter or Meter()
         self.calls = meter.ints[CALLS]
@@ -88,6 +91,7 @@ class NodeRunner:
         self.last_error: ErrorInfo | None = None
         self.last_failed = 0
         self.last_exception: BaseException | None = None
+        self.unwanted = unwanted or Unwanted()
         self._pid = os.getpid()
         self._node = model.name
         self._instance = instance
@@ -155,6 +159,9 @@ class NodeRunner:
 
     def accept(self, port: int, msg: FlowMsg) -> None:
         """Take a message that arrived at a node input; runs the function if that completes a set."""
+        if self.unwanted.words[0]:
+            self.let_go()
+            msg = self.unwanted.stand_in(msg)
         function, local = self._by_port[port]
         if function.gatherer is not None:
             gathered = function.gatherer.offer(msg)
@@ -163,6 +170,29 @@ class NodeRunner:
             return
         for complete in function.aligner.offer(local, msg):
             self._run(function, complete)
+
+    def let_go(self) -> None:
+        """Free what waits here of transactions that were cancelled since the last call of this."""
+        if not self.unwanted.has_news():
+            return
+        is_cancelled = self.unwanted.is_cancelled
+        for function in self._functions:
+            function.aligner.let_go(self.unwanted.stand_in)
+            if function.gatherer is not None:
+                function.gatherer.let_go(is_cancelled)
+            if function.spec.holds_inputs:
+                self._call(
+                    function, (), lambda context, f=function: f.func.on_cancel(context, is_cancelled)  # type: ignore[misc]
+                )
+
+    def is_cancelled(self, trans_id: int) -> bool:
+        """Whether nobody waits for a transaction any more."""
+        return self.unwanted.is_cancelled(trans_id)
+
+    def current_transaction(self) -> CurrentTransaction | None:
+        """The transaction of the call under way; None between calls."""
+        current = self.current
+        return CurrentTransaction(current[0], self.unwanted.is_cancelled) if current is not None else None
 
     def deadline(self) -> float | None:
         """When `tick` should be called at the latest, or None."""
@@ -205,6 +235,9 @@ class NodeRunner:
 
     def _run_gathered(self, function: _Function, gathered: Gathered) -> None:
         head = FlowMsg(gathered.info)
+        if self.unwanted.words[0] and self.is_cancelled(gathered.info.trans_id):
+            gathered.info.data_flag |= DataFlag.SKIP
+            return self._pass_on(function, head)
         if gathered.error is not None:
             info = replace(gathered.info, data_flag=gathered.info.data_flag | DataFlag.ERROR | DataFlag.NULL)
             return self._pass_on(function, FlowMsg(info, None, Aux(error=gathered.error.error)))

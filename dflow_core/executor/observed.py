@@ -7,6 +7,7 @@ from typing import Protocol
 
 from dflow_core.errors import DflowError
 from dflow_core.executor.backend import Backend
+from dflow_core.executor.cancelling import Traces
 from dflow_core.executor.transactions import Outcome, TransactionTable, _Transaction
 from dflow_core.message import Block, FlowMsg
 
@@ -30,11 +31,13 @@ class ObservedTable(TransactionTable):
 
     Args:
         observer: Who is told.
-        inputs, outputs, last_id: As for `TransactionTable`.
+        inputs, outputs, last_id, traces: As for `TransactionTable`.
     """
 
-    def __init__(self, observer: Observer, inputs: int, outputs: int, last_id: int = 0) -> None:
-        super().__init__(inputs, outputs, last_id)
+    def __init__(
+        self, observer: Observer, inputs: int, outputs: int, last_id: int = 0, traces: Traces | None = None
+    ) -> None:
+        super().__init__(inputs, outputs, last_id, traces)
         self._observer = observer
 
     def arrive(self, output: int, msg: FlowMsg) -> None:

@@ -21,6 +21,7 @@ class Parcel:
         channel: Where its outcomes go.
         packed: The values that are in blocks already.
         trans_id: Its id; 0 before it is sent.
+        deadline: When it has to end, on the monotonic clock; None for no limit.
     """
 
     values: Mapping[int, object]
@@ -28,6 +29,7 @@ class Parcel:
     channel: Channel
     packed: dict[int, PlainBlock | FlowMsg] = field(default_factory=dict)
     trans_id: int = 0
+    deadline: float | None = None
 
     @property
     def ports(self) -> tuple[int, ...]:

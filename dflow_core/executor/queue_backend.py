@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from dflow_core.errors import ClosedError, DflowError, PoolExhaustedError
 from dflow_core.executor.backend import ALLOC_LIMIT, Backend
+from dflow_core.executor.cancel_board import BOARD, WORDS, Words
 from dflow_core.executor.failed_calls import FAILED_CALLS, arrived_calls
 from dflow_core.executor.lossy import NOTICE_SLICE, flush, reader, sender, waitable
 from dflow_core.executor.meter import NodeStats
@@ -101,6 +102,15 @@ class QueueBackend(Backend):
     def stats(self) -> tuple[tuple[NodeStats, ...], tuple[QueueStats, ...], int]:
         edges, bytes_in_use = self._stats.edges()
         return self._stats.nodes(), edges, bytes_in_use
+
+    def cancel_words(self) -> Words:
+        return self._group.board(BOARD, WORDS)
+
+    def whereabouts(self, trans_id: int) -> tuple[str, int] | None:
+        return self._stats.working_on(trans_id)
+
+    def tell_cancelled(self) -> None:
+        self._deployment.tell_cancelled()
 
     def wake(self) -> None:
         self._doorbell.ring()

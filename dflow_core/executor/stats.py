@@ -81,6 +81,10 @@ class StatsReader:
         """Counters of every instance; of those that count for themselves, what they say when asked."""
         return tuple(map(self._node, self._deployment.status()))
 
+    def working_on(self, trans_id: int) -> tuple[str, int] | None:
+        """The node and instance that say they work on a transaction now, or None."""
+        return next((key for key, meter in self._meters.items() if meter.works_on(trans_id)), None)
+
     def _node(self, status: InstanceStatus) -> NodeStats:
         counted = self._meters[status.node, status.instance].read(status.pid, status.state, status.restarts)
         if counted is not None:

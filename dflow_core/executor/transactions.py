@@ -1,7 +1,8 @@
 """What the caller knows of its transactions, without I/O: what was fed, what came back, how each one ended.
 
 A transaction ends exactly once: with its results (one in a 1:1 graph, any number where a node multiplies), with an
-error, or dropped (no node sent anything for it, or it went into the batch of another). It is complete on an output when
+error, or dropped (no node sent anything for it, or it went into the batch of another). The caller may cancel it, or
+give it a deadline: then it ends with the error that says so. It is complete on an output when
 the xor of its root token and of every token that arrived there is zero (`message/info.py`). An error on any output
 ends the whole transaction at once; what still arrives of it is counted as late and let go.
 """
@@ -20,10 +21,14 @@ from dflow_core.errors import (
     NodeError,
     UsageError,
 )
+from dflow_core.executor.aligner import RecentKeys
+from dflow_core.executor.cancel_board import CancelBoard, no_words
+from dflow_core.executor.cancelling import Deadlines, Traces
 from dflow_core.message import Aux, DataFlag, ErrorInfo, FlowMsg, root_token
 
 MAX_TRANS_ID = 2**64 - 2
 _SPECIAL = DataFlag.SKIP | DataFlag.END | DataFlag.ERROR
+_REMEMBERED = 1024
 
 
 @dataclass(slots=True)
@@ -71,19 +76,21 @@ class Channel:
 
 @dataclass(slots=True)
 class Counters:
-    """Totals since the start: fed = delivered + failed + dropped + in flight."""
+    """Totals since the start: fed = delivered + failed + dropped + in flight; of the failed, some were cancelled."""
 
     fed: int = 0
     delivered: int = 0
     failed: int = 0
     dropped: int = 0
     late: int = 0
+    cancelled: int = 0
 
 
 @dataclass(slots=True)
 class _Transaction:
     channel: Channel
     tokens: list[int]
+    ports: set[int] = field(default_factory=set)
     results: dict[int, list[FlowMsg | None]] = field(default_factory=dict)
     arrived: dict[int, set[int]] = field(default_factory=dict)
     delivered: int = 0
@@ -96,14 +103,18 @@ class TransactionTable:
     Args:
         inputs, outputs: Numbers of root inputs and outputs.
         last_id: Ids begin above this.
+        traces: Takes those that were cancelled.
     """
 
-    def __init__(self, inputs: int, outputs: int, last_id: int = 0) -> None:
+    def __init__(self, inputs: int, outputs: int, last_id: int = 0, traces: Traces | None = None) -> None:
         self.counters = Counters()
+        self.traces = Traces(CancelBoard(no_words())) if traces is None else traces
         self._outputs = outputs
         self._last_ids = [last_id] * inputs
         self._last_id = last_id
         self._open: dict[int, _Transaction] = {}
+        self._deadlines = Deadlines()
+        self._ended_early = RecentKeys(_REMEMBERED)
 
     @property
     def in_flight(self) -> int:
@@ -135,17 +146,67 @@ class TransactionTable:
             return wanted
         return last + 1
 
-    def begin(self, ports: Sequence[int], trans_id: int, channel: Channel) -> int:
-        """Count a message on each of these inputs as fed for a transaction; gives its root token."""
+    def begin(self, ports: Sequence[int], trans_id: int, channel: Channel, deadline: float | None = None) -> int:
+        """Count a message on each of these inputs as fed for a transaction; gives its root token.
+
+        What is fed later for one that has ended already belongs to nothing: the transaction is not opened again.
+
+        Args:
+            ports, trans_id: Where, and for which.
+            channel: Where its outcomes go.
+            deadline: When it has to end, on the monotonic clock; None for no limit.
+        """
         last, token = self._last_ids, root_token(trans_id)
         self._last_id = max(self._last_id, trans_id)
         for port in ports:
             last[port] = max(last[port], trans_id)
         if trans_id not in self._open:
+            if self._ended_early and trans_id in self._ended_early:
+                return token
             self._open[trans_id] = _Transaction(channel, [token] * self._outputs)
             self.counters.fed += 1
             channel.open += 1
+        if len(ports) < len(last):
+            self._open[trans_id].ports.update(ports)
+        if deadline is not None:
+            self._deadlines.add(trans_id, deadline, self._open, len(self._open))
         return token
+
+    def is_open(self, trans_id: int) -> bool:
+        """Whether a transaction is in flight."""
+        return trans_id in self._open
+
+    def open_in(self, channel: Channel) -> list[int]:
+        """Transactions in flight whose outcomes go to a channel."""
+        return [trans_id for trans_id, found in self._open.items() if found.channel is channel]
+
+    def cancel(self, trans_id: int, error: DflowError, was_fed: bool = True) -> bool:
+        """End a transaction before its time; what is under way of it is let go as it comes.
+
+        Args:
+            trans_id: Which.
+            error: What its caller gets.
+            was_fed: Whether anything of it is under way.
+
+        Returns:
+            Whether it was in flight.
+        """
+        transaction = self._open.get(trans_id)
+        if transaction is None:
+            return False
+        self.counters.cancelled += 1
+        if was_fed:
+            self.traces.add(trans_id, transaction.tokens)
+        self._finish(trans_id, transaction, Outcome(trans_id, error=error, last=True))
+        return True
+
+    def next_deadline(self) -> float | None:
+        """The next deadline of a transaction in flight (monotonic seconds), or None."""
+        return self._deadlines.next(self._open)
+
+    def due(self, now: float) -> list[int]:
+        """Transactions in flight whose deadline has passed."""
+        return self._deadlines.due(now, self._open)
 
     def arrive(self, output: int, msg: FlowMsg) -> None:
         """Take a message that arrived at a root output."""
@@ -183,7 +244,8 @@ class TransactionTable:
         trans_id = msg.info.trans_id
         transaction = self._open.get(trans_id)
         if transaction is None:
-            self.counters.late += 1
+            if not self.traces.arrive(trans_id, output, msg.info.token) or msg.is_data:
+                self.counters.late += 1
             return
         if msg.info.data_flag & DataFlag.ERROR or msg.info.ret_code:
             self._finish(trans_id, transaction, Outcome(trans_id, error=error_of(msg), last=True))
@@ -231,6 +293,8 @@ class TransactionTable:
         del self._open[trans_id]
         if outcome.error is not None:
             self.counters.failed += 1
+            if 0 < len(transaction.ports) < len(self._last_ids):
+                self._ended_early.add(trans_id)
         elif outcome.dropped:
             self.counters.dropped += 1
         else:

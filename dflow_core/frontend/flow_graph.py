@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dflow_core import graph as data
 from dflow_core.errors import ClosedError, DflowError, DroppedError, UsageError
 from dflow_core.frontend.default_session import DefaultSession
+from dflow_core.frontend.handle import Transaction
 from dflow_core.frontend.values import bind_inputs, check_values, output_indexes, to_values
 from dflow_core.message import FeedInfo, alloc_tensor
 from dflow_core.options import seconds
@@ -21,7 +22,7 @@ from dflow_core.types import Array
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-    from dflow_core.executor import Counters, GraphStats
+    from dflow_core.executor import Channel, Counters, GraphStats
     from dflow_core.session import DFlowSession, RunningGraph
 
 _T = TypeVar("_T")
@@ -113,13 +114,17 @@ class FlowGraph(data.FlowGraph):
         """
         return self.running.stats()
 
-    def __call__(self, *args: object, timeout: Seconds | None = None, copy: bool = False, **named: object) -> object:
+    def __call__(
+        self, *args: object, timeout: Seconds | None = None, copy: bool = False, deadline: Seconds | None = None,
+        **named: object,
+    ) -> object:
         """Feed one transaction and wait for its result.
 
         Args:
             args: One value per input, in the order of `input_names`.
             timeout: Seconds or a timedelta; None is the option `fetch_timeout`.
             copy: Whether to give writable copies instead of read-only views of shared memory.
+            deadline: Seconds (or a timedelta) after which the transaction ends, wherever it is; None is no limit.
             named: Values by input name instead.
 
         Returns:
@@ -130,10 +135,18 @@ class FlowGraph(data.FlowGraph):
             NodeError, InstanceLostError, ...: what ended the transaction.
             DroppedError: no node sent anything for it.
             WaitTimeoutError: nothing came within the limit.
+            DeadlineError: the deadline passed.
         """
-        values = self._bind(args, named)
+        return self._called(self._bind(args, named), None, timeout, copy, deadline)
+
+    def _called(
+        self, values: dict[int, object], channel: Channel | None, timeout: Seconds | None, copy: bool,
+        deadline: Seconds | None,
+    ) -> object:
         try:
-            outcomes = self.running.client.call(values, timeout=self._fetch_limit(timeout))
+            outcomes = self.running.client.call(
+                values, timeout=self._fetch_limit(timeout), deadline=_limit(deadline), channel=channel
+            )
         except DflowError as error:
             raise self._with_cause(error) from self._cause(error)
         results = [to_values(outcome, None, copy) for outcome in outcomes]
@@ -142,7 +155,7 @@ class FlowGraph(data.FlowGraph):
     def map(
         self, items: Iterable[object], *, ordered: bool = True, in_flight: int | None = None,
         progress: bool | Callable[[int], None] = False, timeout: Seconds | None = None, errors: str = "raise",
-        copy: bool = False,
+        copy: bool = False, deadline: Seconds | None = None,
     ) -> Iterator[object]:
         """Stream items through the graph, with back-pressure.
 
@@ -154,6 +167,7 @@ class FlowGraph(data.FlowGraph):
             timeout: Seconds without any progress after which to give up.
             errors: `raise` raises a transaction's error at its turn; `return` yields the exception instead.
             copy: Whether to give writable copies.
+            deadline: Seconds after which an item ends with DeadlineError, from when it is taken; None is no limit.
 
         Yields:
             What calling the graph with the item would have returned; items dropped by the graph yield nothing.
@@ -173,7 +187,8 @@ class FlowGraph(data.FlowGraph):
         with counting(items, progress, self.name) as (source, tick):
             bound = (self._bind_item(item) for item in source)
             outcomes = running.client.stream(
-                bound, in_flight=window, ordered=ordered, timeout=self._fetch_limit(timeout), on_end=tick
+                bound, in_flight=window, ordered=ordered, timeout=self._fetch_limit(timeout), on_end=tick,
+                deadline=_limit(deadline),
             )
             for outcome in outcomes:
                 if outcome.error is None:
@@ -185,8 +200,8 @@ class FlowGraph(data.FlowGraph):
 
     def feed(
         self, values: Mapping[data.FlowData | str, object] | None = None, *, info: FeedInfo | None = None,
-        timeout: Seconds | None = None, partial: bool = False,
-    ) -> int:
+        timeout: Seconds | None = None, partial: bool = False, deadline: Seconds | None = None,
+    ) -> Transaction:
         """Feed one transaction without waiting for its result.
 
         Args:
@@ -195,9 +210,10 @@ class FlowGraph(data.FlowGraph):
             info: Times, flags, transaction id and user data to send along.
             timeout: Seconds to wait for room; None is the option `feed_timeout`.
             partial: Whether inputs may be left out; the parts meet by transaction id.
+            deadline: Seconds (or a timedelta) from now after which it ends with DeadlineError; None is no limit.
 
         Returns:
-            The transaction id.
+            The transaction: a whole number, its id, with `cancel()`.
 
         Raises:
             QueueFullError: no room within the limit; nothing was fed.
@@ -209,7 +225,20 @@ class FlowGraph(data.FlowGraph):
         else:
             bound = bind_inputs(self, (), values, partial=partial)
             check_values(self, bound, self.running.input_specs)
-        return self.running.client.feed(bound, info=info, timeout=self._feed_limit(timeout))
+        client = self.running.client
+        fed = client.feed(bound, info=info, timeout=self._feed_limit(timeout), deadline=_limit(deadline))
+        return Transaction.of(fed, client)
+
+    def cancel(self, transaction: int) -> bool:
+        """End a transaction now with CancelledError, wherever it is; a function that works on it is told.
+
+        Args:
+            transaction: What `feed` gave.
+
+        Returns:
+            Whether it was in flight; False if it has ended already.
+        """
+        return self.running.client.cancel(transaction)
 
     def fetch(
         self, outputs: Sequence[data.FlowOutput | str | int] | None = None, *, timeout: Seconds | None = None,
@@ -237,16 +266,30 @@ class FlowGraph(data.FlowGraph):
         first = next(msg for msg in outcome.messages if msg is not None)
         return value, FeedInfo.of(first.info)
 
-    async def acall(self, *args: object, timeout: Seconds | None = None, copy: bool = False, **named: object) -> object:
-        """`graph(...)` without blocking the event loop."""
-        return await self._in_thread(lambda: self(*args, timeout=timeout, copy=copy, **named))
+    async def acall(
+        self, *args: object, timeout: Seconds | None = None, copy: bool = False, deadline: Seconds | None = None,
+        **named: object,
+    ) -> object:
+        """`graph(...)` without blocking the event loop; the transaction is cancelled with the task that awaits it."""
+        import asyncio
+
+        from dflow_core.executor import Channel
+
+        values, channel, client = self._bind(args, named), Channel(), self.running.client
+        try:
+            return await self._in_thread(lambda: self._called(values, channel, timeout, copy, deadline))
+        except asyncio.CancelledError:
+            client.cancel_all_of(channel)
+            raise
 
     async def afeed(
         self, values: Mapping[data.FlowData | str, object] | None = None, *, info: FeedInfo | None = None,
-        timeout: Seconds | None = None, partial: bool = False,
-    ) -> int:
+        timeout: Seconds | None = None, partial: bool = False, deadline: Seconds | None = None,
+    ) -> Transaction:
         """`feed` without blocking the event loop."""
-        return await self._in_thread(lambda: self.feed(values, info=info, timeout=timeout, partial=partial))
+        return await self._in_thread(
+            lambda: self.feed(values, info=info, timeout=timeout, partial=partial, deadline=deadline)
+        )
 
     async def afetch(
         self, outputs: Sequence[data.FlowOutput | str | int] | None = None, *, timeout: Seconds | None = None,
@@ -257,11 +300,11 @@ class FlowGraph(data.FlowGraph):
 
     async def amap(
         self, items: Iterable[object], *, ordered: bool = True, in_flight: int | None = None,
-        timeout: Seconds | None = None, errors: str = "raise", copy: bool = False,
+        timeout: Seconds | None = None, errors: str = "raise", copy: bool = False, deadline: Seconds | None = None,
     ) -> AsyncIterator[object]:
         """`map` without blocking the event loop."""
         results = self.map(
-            items, ordered=ordered, in_flight=in_flight, timeout=timeout, errors=errors, copy=copy
+            items, ordered=ordered, in_flight=in_flight, timeout=timeout, errors=errors, copy=copy, deadline=deadline
         )
         nothing = object()
         try:
@@ -320,3 +363,7 @@ class FlowGraph(data.FlowGraph):
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_ASYNC_THREADS, thread_name_prefix=f"dflow-{self.name}")
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+
+def _limit(deadline: Seconds | None) -> float | None:
+    return None if deadline is None else seconds(deadline, "deadline")

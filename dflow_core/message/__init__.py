@@ -8,7 +8,8 @@ Layout of head and descriptor: runtime-semantics.md sections 2 and 3. The bytes 
 uninterpreted hold what we add: the length of the body (64..71) and of the aux section (72..75); the reserved
 word at offset 48 of MsgInfo holds the part token (`info.py` says what that is for).
 
-Modules, lowest first: info, block, aux, tensor_desc, tensors, plain, flow_msg, payload.
+Modules, lowest first: info, block, aux, tensor_desc, tensors, plain, flow_msg, payload; transaction
+stands alone.
 """
 
 from dflow_core.message.aux import NO_AUX, Aux, ErrorInfo, Member, members_size
@@ -30,6 +31,12 @@ from dflow_core.message.payload import Alloc, TensorBlock, alloc_tensor, decode,
 from dflow_core.message.plain import PLAIN_KINDS, PlainBlock, copy_like, label_of, peek_plain
 from dflow_core.message.tensor_desc import DATA_OFFSET, DESC_SIZE, MAX_RANK, TensorDesc
 from dflow_core.message.tensors import read_tensor
+from dflow_core.message.transaction import (
+    CurrentTransaction,
+    current_transaction,
+    reset_current_transaction,
+    set_current_transaction,
+)
 
 __all__ = [
     "DATA_OFFSET",
@@ -43,6 +50,7 @@ __all__ = [
     "Aux",
     "Block",
     "Bytes",
+    "CurrentTransaction",
     "DataFlag",
     "ErrorInfo",
     "FeedInfo",
@@ -59,6 +67,7 @@ __all__ = [
     "block_of",
     "child_token",
     "copy_like",
+    "current_transaction",
     "decode",
     "describe",
     "encode",
@@ -66,6 +75,8 @@ __all__ = [
     "members_size",
     "peek_plain",
     "read_tensor",
+    "reset_current_transaction",
     "root_token",
     "seal",
+    "set_current_transaction",
 ]

@@ -5,6 +5,8 @@
                                      <-  Ready, or LoadFailed and the end
       StatusRequest                  ->
                                      <-  Status
+      Order                          ->
+                                     <-  Obeyed, where the order asks for an answer
                                      <-  InstanceDone, one for each instance whose input has ended
                                      <-  Fatal, where a node asked that its errors end the graph
       Stop                           ->
@@ -12,6 +14,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -35,6 +38,7 @@ class LoadRequest:
         dead_parts: Parts that an earlier life of the process has lost.
         builtins: Modules whose plugin hooks are registered without being installed.
         allowed_plugins: Plugins that may be loaded; None is the environment's choice.
+        hold: Whether to wait for `OrderKind.GO` before taking any message.
     """
 
     process: ProcessPlan
@@ -46,6 +50,7 @@ class LoadRequest:
     dead_parts: tuple[DeadPart, ...] = ()
     builtins: tuple[str, ...] = ()
     allowed_plugins: tuple[str, ...] | None = None
+    hold: bool = False
 
     @property
     def fd_count(self) -> int:
@@ -122,6 +127,44 @@ class StatusRequest:
     number: int
 
 
+class OrderKind(enum.Enum):
+    """What an application can tell an executor to do while it runs.
+
+    LOOK: read the board of cancelled transactions, and free what waits of them. GO: take messages, after `hold`.
+    SUSPEND: finish the calls at hand and begin none; answered when that is so. RESUME: go on. DISCARD: while suspended,
+    throw away all input and whatever is held, and reset the functions; answered with whether there was nothing left to
+    throw away. RETIRE: end in good order though the queues stay open, because another process takes its place.
+    """
+
+    LOOK = "look"
+    GO = "go"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    DISCARD = "discard"
+    RETIRE = "retire"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Do something; those with a number are answered with Obeyed of the same."""
+
+    kind: OrderKind
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Obeyed:
+    """An order has been carried out.
+
+    Args:
+        number: Of the order.
+        quiet: For `DISCARD`, whether nothing was thrown away.
+    """
+
+    number: int
+    quiet: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class InstanceState:
     """Where one instance stands.
@@ -148,4 +191,6 @@ class Status:
     instances: tuple[InstanceState, ...] = field(default=())
 
 
-ControlMessage: TypeAlias = LoadRequest | Ready | LoadFailed | Fatal | InstanceDone | Stop | StatusRequest | Status
+ControlMessage: TypeAlias = (
+    LoadRequest | Ready | LoadFailed | Fatal | InstanceDone | Stop | StatusRequest | Status | Order | Obeyed
+)

@@ -19,6 +19,9 @@ from dflow_core.model.control import (
     InstanceState,
     LoadFailed,
     LoadRequest,
+    Obeyed,
+    Order,
+    OrderKind,
     Ready,
     Status,
     StatusRequest,
@@ -38,6 +41,9 @@ __all__ = [
     "InstanceState",
     "LoadFailed",
     "LoadRequest",
+    "Obeyed",
+    "Order",
+    "OrderKind",
     "Ready",
     "Status",
     "StatusRequest",
@@ -100,6 +106,10 @@ def serialize_control(message: ControlMessage) -> bytes:
         proto.stop.CopyFrom(pb.Stop(drain=message.drain))
     elif isinstance(message, StatusRequest):
         proto.status_request.CopyFrom(pb.StatusRequest(number=message.number))
+    elif isinstance(message, Order):
+        proto.order.CopyFrom(pb.Order(kind=message.kind.value, number=message.number))
+    elif isinstance(message, Obeyed):
+        proto.obeyed.CopyFrom(pb.Obeyed(number=message.number, quiet=message.quiet))
     else:
         states = [_state_proto(state) for state in message.instances]
         proto.status.CopyFrom(pb.Status(number=message.number, instances=states))
@@ -138,6 +148,7 @@ def _load_request_proto(message: LoadRequest) -> pb.LoadRequest:
         builtins=message.builtins,
         all_plugins_allowed=message.allowed_plugins is None,
         allowed_plugins=message.allowed_plugins or (),
+        hold=message.hold,
     )
 
 
@@ -154,6 +165,7 @@ def _load_request(proto: pb.LoadRequest) -> LoadRequest:
         ),
         builtins=tuple(proto.builtins),
         allowed_plugins=None if proto.all_plugins_allowed else tuple(proto.allowed_plugins),
+        hold=proto.hold,
     )
 
 
@@ -228,6 +240,13 @@ def _status(proto: pb.Status) -> Status:
     return Status(proto.number, states)
 
 
+def _order(proto: pb.Order) -> Order:
+    try:
+        return Order(OrderKind(proto.kind), proto.number)
+    except ValueError as cause:
+        raise PeerGoneError(f"the control connection carries an unknown order: {proto.kind!r}") from cause
+
+
 _READERS: Mapping[str, Callable[[pb.ControlMessage], ControlMessage]] = {
     "load_request": lambda proto: _load_request(proto.load_request),
     "ready": lambda proto: Ready(),
@@ -237,4 +256,6 @@ _READERS: Mapping[str, Callable[[pb.ControlMessage], ControlMessage]] = {
     "stop": lambda proto: Stop(proto.stop.drain),
     "status_request": lambda proto: StatusRequest(proto.status_request.number),
     "status": lambda proto: _status(proto.status),
+    "order": lambda proto: _order(proto.order),
+    "obeyed": lambda proto: Obeyed(proto.obeyed.number, proto.obeyed.quiet),
 }

@@ -90,7 +90,7 @@ class DeadPart(_message.Message):
     def __init__(self, model: _Optional[str] = ..., index: _Optional[int] = ..., trans_id: _Optional[int] = ..., data_label: _Optional[int] = ..., ports: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class LoadRequest(_message.Message):
-    __slots__ = ("process", "models", "options", "group_scheme", "group_token", "group_fds", "dead_parts", "builtins", "all_plugins_allowed", "allowed_plugins")
+    __slots__ = ("process", "models", "options", "group_scheme", "group_token", "group_fds", "dead_parts", "builtins", "all_plugins_allowed", "allowed_plugins", "hold")
     class OptionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -108,6 +108,7 @@ class LoadRequest(_message.Message):
     BUILTINS_FIELD_NUMBER: _ClassVar[int]
     ALL_PLUGINS_ALLOWED_FIELD_NUMBER: _ClassVar[int]
     ALLOWED_PLUGINS_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
     process: Process
     models: _containers.RepeatedScalarFieldContainer[str]
     options: _containers.ScalarMap[str, str]
@@ -118,7 +119,8 @@ class LoadRequest(_message.Message):
     builtins: _containers.RepeatedScalarFieldContainer[str]
     all_plugins_allowed: bool
     allowed_plugins: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, process: _Optional[_Union[Process, _Mapping]] = ..., models: _Optional[_Iterable[str]] = ..., options: _Optional[_Mapping[str, str]] = ..., group_scheme: _Optional[str] = ..., group_token: _Optional[bytes] = ..., group_fds: _Optional[int] = ..., dead_parts: _Optional[_Iterable[_Union[DeadPart, _Mapping]]] = ..., builtins: _Optional[_Iterable[str]] = ..., all_plugins_allowed: bool = ..., allowed_plugins: _Optional[_Iterable[str]] = ...) -> None: ...
+    hold: bool
+    def __init__(self, process: _Optional[_Union[Process, _Mapping]] = ..., models: _Optional[_Iterable[str]] = ..., options: _Optional[_Mapping[str, str]] = ..., group_scheme: _Optional[str] = ..., group_token: _Optional[bytes] = ..., group_fds: _Optional[int] = ..., dead_parts: _Optional[_Iterable[_Union[DeadPart, _Mapping]]] = ..., builtins: _Optional[_Iterable[str]] = ..., all_plugins_allowed: bool = ..., allowed_plugins: _Optional[_Iterable[str]] = ..., hold: bool = ...) -> None: ...
 
 class Ready(_message.Message):
     __slots__ = ()
@@ -202,8 +204,24 @@ class Status(_message.Message):
     instances: _containers.RepeatedCompositeFieldContainer[InstanceState]
     def __init__(self, number: _Optional[int] = ..., instances: _Optional[_Iterable[_Union[InstanceState, _Mapping]]] = ...) -> None: ...
 
+class Order(_message.Message):
+    __slots__ = ("kind", "number")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    number: int
+    def __init__(self, kind: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+
+class Obeyed(_message.Message):
+    __slots__ = ("number", "quiet")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    QUIET_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    quiet: bool
+    def __init__(self, number: _Optional[int] = ..., quiet: bool = ...) -> None: ...
+
 class ControlMessage(_message.Message):
-    __slots__ = ("load_request", "ready", "load_failed", "fatal", "instance_done", "stop", "status_request", "status")
+    __slots__ = ("load_request", "ready", "load_failed", "fatal", "instance_done", "stop", "status_request", "status", "order", "obeyed")
     LOAD_REQUEST_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
     LOAD_FAILED_FIELD_NUMBER: _ClassVar[int]
@@ -212,6 +230,8 @@ class ControlMessage(_message.Message):
     STOP_FIELD_NUMBER: _ClassVar[int]
     STATUS_REQUEST_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    OBEYED_FIELD_NUMBER: _ClassVar[int]
     load_request: LoadRequest
     ready: Ready
     load_failed: LoadFailed
@@ -220,4 +240,6 @@ class ControlMessage(_message.Message):
     stop: Stop
     status_request: StatusRequest
     status: Status
-    def __init__(self, load_request: _Optional[_Union[LoadRequest, _Mapping]] = ..., ready: _Optional[_Union[Ready, _Mapping]] = ..., load_failed: _Optional[_Union[LoadFailed, _Mapping]] = ..., fatal: _Optional[_Union[Fatal, _Mapping]] = ..., instance_done: _Optional[_Union[InstanceDone, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., status_request: _Optional[_Union[StatusRequest, _Mapping]] = ..., status: _Optional[_Union[Status, _Mapping]] = ...) -> None: ...
+    order: Order
+    obeyed: Obeyed
+    def __init__(self, load_request: _Optional[_Union[LoadRequest, _Mapping]] = ..., ready: _Optional[_Union[Ready, _Mapping]] = ..., load_failed: _Optional[_Union[LoadFailed, _Mapping]] = ..., fatal: _Optional[_Union[Fatal, _Mapping]] = ..., instance_done: _Optional[_Union[InstanceDone, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., status_request: _Optional[_Union[StatusRequest, _Mapping]] = ..., status: _Optional[_Union[Status, _Mapping]] = ..., order: _Optional[_Union[Order, _Mapping]] = ..., obeyed: _Optional[_Union[Obeyed, _Mapping]] = ...) -> None: ...

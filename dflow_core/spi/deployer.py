@@ -55,6 +55,9 @@ class Deployment(abc.ABC):
     def stacks(self) -> Mapping[str, str]:
         """Python stacks of the executors by process name, for stall reports; empty text where none came in time."""
 
+    def tell_cancelled(self) -> None:
+        """Have executors that wait look at the board of cancelled transactions, where they can; any thread calls it."""
+
     def introduce(self, answer: Callable[[str], Mapping[str, object]]) -> None:
         """Let others on this machine ask how the graph does, where the deployer can.
 

@@ -112,6 +112,11 @@ class RunContext(abc.ABC):
     def fail(self, msg: FlowMsg, error: BaseException) -> None:
         """End a held message with an error on all outputs."""
 
+    @property
+    def cancelled(self) -> bool:
+        """Whether the transaction of the call was cancelled meanwhile, so that nobody waits for what it gives."""
+        return False
+
     @abc.abstractmethod
     def defer(self) -> bool:
         """Ask to leave the current call open when `proc` returns, so that the next one can begin meanwhile.
@@ -184,8 +189,19 @@ class FlowFunc(abc.ABC):
         Asked for when no input waits, before a message passes by the function, when memory is short and at the end.
         """
 
+    def on_cancel(self, context: RunContext, is_cancelled: Callable[[int], bool]) -> None:
+        """Let go of held inputs of transactions that were cancelled; called for functions that hold inputs.
+
+        Args:
+            context: To end them with `skip`, as every held input has to be.
+            is_cancelled: Says it of a transaction id.
+        """
+
     def on_stop(self, context: RunContext) -> None:
         """Called when the graph ends in good order and no more input will come; may send what is still held."""
+
+    def reset(self) -> None:
+        """Forget everything that came of earlier transactions, because all that was in flight has been discarded."""
 
     def close(self) -> None:
         """Called once at the end."""

@@ -272,6 +272,10 @@ class MetaRunContext:
             raise UsageError(f"user data has {USER_DATA_SIZE} bytes; {size} from {offset} do not lie in them")
         return self._head.user_data.ljust(USER_DATA_SIZE, b"\0")[offset : offset + size]
 
+    def is_cancelled(self) -> bool:
+        """Whether the transaction of the current input was cancelled, so that nobody waits for what this call gives."""
+        return self._context.cancelled
+
     def get_transaction_id(self) -> int:
         """Transaction of the current input."""
         return self._head.trans_id

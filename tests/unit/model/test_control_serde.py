@@ -20,6 +20,9 @@ from dflow_core.model.control_serde import (
     InstanceState,
     LoadFailed,
     LoadRequest,
+    Obeyed,
+    Order,
+    OrderKind,
     Ready,
     Status,
     StatusRequest,
@@ -50,6 +53,10 @@ MESSAGES = [
     StatusRequest(2**63),
     Status(1, (InstanceState("a", 0, 10, 1.5, (7, 0.25)), InstanceState("a", 1))),
     Status(0),
+    LoadRequest(ProcessPlan("p", "UDF", "", ()), (), hold=True),
+    *(Order(kind, 3) for kind in OrderKind),
+    Obeyed(2**63),
+    Obeyed(1, False),
 ]
 
 

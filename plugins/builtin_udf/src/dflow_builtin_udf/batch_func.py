@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import Protocol
 
 from dflow_builtin_udf.assembly import as_sent, join, members, stack, tensors
 from dflow_builtin_udf.instructions import Drop, Emit, EndOfSequence, EndParts, Instruction, Refuse
@@ -14,6 +15,16 @@ from dflow_core.message import DataFlag, Flag, FlowMsg, MsgInfo, child_token
 from dflow_core.spi import FlowFunc, FuncParams, RunContext
 
 
+class Window(Protocol):
+    """What collects the items of a batch."""
+
+    def let_go(self, is_unwanted: Callable[[Item], bool]) -> Iterator[Instruction]:
+        """Take out items that nobody wants any more."""
+
+    def clear(self) -> None:
+        """Forget everything."""
+
+
 class BatchFunc(FlowFunc, abc.ABC):
     """A function that holds messages until a window says what to do with them.
 
@@ -21,6 +32,7 @@ class BatchFunc(FlowFunc, abc.ABC):
     """
 
     dim = -1
+    _window: Window
 
     def init(self, params: FuncParams) -> None:
         """Refuse a node whose numbers of inputs and outputs differ."""
@@ -57,6 +69,18 @@ class BatchFunc(FlowFunc, abc.ABC):
                     context.skip(FlowMsg(item.info, aux=item.msgs[0].aux))
             elif isinstance(instruction, Refuse):
                 raise TensorError(instruction.why, hint=instruction.hint)
+
+    def on_cancel(self, context: RunContext, is_cancelled: Callable[[int], bool]) -> None:
+        """Take cancelled messages out of the window; a batch in it stays while one of its members is wanted."""
+
+        def is_unwanted(item: Item) -> bool:
+            return all(is_cancelled(trans_id) for msg in item.msgs for trans_id, _ in msg.keys)
+
+        self.run(context, self._window.let_go(is_unwanted))
+
+    def reset(self) -> None:
+        """Forget what is held."""
+        self._window.clear()
 
     def _emit_or_fail(self, context: RunContext, batch: Emit, current: Item | None) -> None:
         """Send a batch; if that cannot be done, end everything in it with the reason."""

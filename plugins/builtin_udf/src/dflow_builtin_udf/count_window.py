@@ -9,6 +9,7 @@ Rules (runtime semantics, section 16; [+] marks what is ours):
   nothing is left.
 - [+] An item that does not fit ends with an error by itself; what was collected stays.
 - [+] A message flagged EOS, and the end of the graph, send what is left unless all of it was in a batch before.
+- [+] A cancelled item is taken out as if it had never come.
 - [+] An item belongs to the first batch it is in, and ends with that. Where batches may follow that hold nothing new (a
   timer with a stride), the newest item's transaction gets several: they are sent as parts of it, and `EndParts` follows
   as soon as no more can come.
@@ -16,9 +17,9 @@ Rules (runtime semantics, section 16; [+] marks what is ours):
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from dflow_builtin_udf.instructions import Emit, EndOfSequence, EndParts, Instruction, Refuse
+from dflow_builtin_udf.instructions import Drop, Emit, EndOfSequence, EndParts, Instruction, Refuse
 from dflow_builtin_udf.items import Item, unfit
 
 
@@ -87,6 +88,26 @@ class CountWindow:
             yield from self._close_parts()
             self._items.clear()
             self._old = 0
+        self._running, self.deadline = False, None
+
+    def let_go(self, is_unwanted: Callable[[Item], bool]) -> Iterator[Instruction]:
+        """Take out items that nobody wants any more."""
+        gone = [item for item in self._items if is_unwanted(item)]
+        if not gone:
+            return
+        if self._open in gone:
+            yield from self._close_parts()
+        fresh = tuple(item for item in self._items[self._old :] if item in gone)
+        if fresh:
+            yield Drop(fresh)
+        self._old -= sum(item in gone for item in self._items[: self._old])
+        self._items = [item for item in self._items if item not in gone]
+        if len(self._items) == self._old:  # nothing that was in no batch yet
+            yield from self.flush()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._items, self._old, self._open = [], 0, None
         self._running, self.deadline = False, None
 
     def _misfit(self, item: Item) -> str:

@@ -10,12 +10,13 @@ unit; S is the start of the first item, E the end of the last one, and E - S the
   long ends the batch before it, because nothing after it could fit either.
 - [+] `timeout` seconds after its first item arrived a batch ends as if by SEG.
 - [+] At most `max_items` items of `max_bytes` bytes are held; what comes on top of that ends with an error.
+- [+] A cancelled item is taken out as if it had never come.
 - [+] The end of the graph ends the batch as if by SEG.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from dflow_builtin_udf.instructions import Drop, Emit, EndOfSequence, Instruction, Refuse
 from dflow_builtin_udf.items import Item, unfit
@@ -75,6 +76,20 @@ class TimeWindow:
         """End the batch as if by SEG."""
         if self._items:
             yield from self._end(self._items[-1], cut=True)
+
+    def let_go(self, is_unwanted: Callable[[Item], bool]) -> Iterator[Instruction]:
+        """Take out items that nobody wants any more."""
+        gone = tuple(item for item in self._items if is_unwanted(item))
+        if gone:
+            self._items = [item for item in self._items if item not in gone]
+            self._bytes -= sum(item.nbytes for item in gone)
+            self.deadline = self.deadline if self._items else None
+            yield Drop(gone)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._items = []
+        self._bytes, self.deadline = 0, None
 
     @property
     def _span(self) -> int:
