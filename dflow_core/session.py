@@ -16,7 +16,14 @@ from types import TracebackType
 
 from dflow_core import builtin
 from dflow_core.compiler import BuildReport, CompileCache, FlowModelBuilder, Need, check_graph, need_of
-from dflow_core.deploy import machine_resources, place_nodes, plan_deployment, with_called_instances
+from dflow_core.deploy import (
+    Placed,
+    Resources,
+    machine_resources,
+    place_nodes,
+    plan_deployment,
+    with_called_instances,
+)
 from dflow_core.errors import ClosedError, Fault
 from dflow_core.executor import (
     Backend,
@@ -219,7 +226,7 @@ class DFlowSession:
         transport = self.registry.local_transport(options.transport).scheme
         resources = machine_resources()
         model = with_called_instances(model)
-        placed = place_nodes(model, options, resources, self.registry.engines, os.environ)
+        placed = self._placed(model, options, resources)
         found = plan_deployment(model, resources, shares, options, transport, placed.placements)
         plan = dataclasses.replace(found, notes=(*placed.notes, *found.notes))
         return with_failed_calls(plan) if options.record else plan
@@ -252,6 +259,8 @@ class DFlowSession:
             if recorder is not None:
                 undo.callback(recorder.close)
             if mode == "inline":
+                if options.deploy_info:
+                    self._placed(model, options, machine_resources())  # mistakes are told in every mode
                 backend: Backend = self.inline(model, records=recorder is not None)
                 deployment = None
             else:
@@ -288,6 +297,9 @@ class DFlowSession:
             graph.close()
         for deployer in deployers.values():
             deployer.close()
+
+    def _placed(self, model: FlowModel, options: Options, resources: Resources) -> Placed:
+        return place_nodes(model, options, resources, self.registry.engines, os.environ)
 
     def _deployer(self, scheme: str) -> Deployer:
         with self._lock:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dflow_core.deploy.door import Address, addresses, ask_all
     from dflow_core.deploy.local import LocalDeployer, LocalDeployment
     from dflow_core.deploy.memory import MemoryEstimate, estimate_memory
-    from dflow_core.deploy.placing import place_nodes
+    from dflow_core.deploy.placing import Placed, place_nodes
     from dflow_core.deploy.planner import plan_deployment
     from dflow_core.deploy.resources import Resources, machine_resources
 
@@ -29,6 +29,7 @@ __all__ = [
     "LocalDeployer",
     "LocalDeployment",
     "MemoryEstimate",
+    "Placed",
     "Resources",
     "addresses",
     "ask_all",
@@ -48,6 +49,7 @@ _HOMES = {
     "LocalDeployment": "local",
     "MemoryEstimate": "memory",
     "estimate_memory": "memory",
+    "Placed": "placing",
     "place_nodes": "placing",
     "plan_deployment": "planner",
     "with_called_instances": "called_instances",

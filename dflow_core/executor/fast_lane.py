@@ -34,11 +34,12 @@ class LaneIo:
     Args:
         group: Memory of the queues.
         sources: The input queue of each argument.
-        targets: For each output of the function, the queues its messages go to.
+        targets: For each output of the function, the queues its messages go to; empty where `pick` says.
         put: Puts a block into a queue, and waits as long as that takes.
         accept: Takes a block the lane cannot carry, before its call, and the argument it was for.
         check: Called after what the runner did for the lane; may raise.
         is_stopping: Whether to leave.
+        pick: Gives the queues that messages like a block go to, for each output, where that depends on the message.
     """
 
     group: MemoryGroup
@@ -48,6 +49,7 @@ class LaneIo:
     accept: Callable[[int, Block], None]
     check: Callable[[], None]
     is_stopping: Callable[[], bool]
+    pick: Callable[[Block], Sequence[Sequence[Queue]]] | None = None
 
 
 class FastLane:
@@ -129,7 +131,7 @@ class FastLane:
             result: What the function gave.
             same: The array of `block`, which may go as it lies; None if it was changed.
         """
-        targets = self._io.targets
+        targets = self._io.targets if self._io.pick is None else self._io.pick(block)
         values = (result,) if len(targets) == 1 else result
         if not isinstance(values, tuple) or len(values) != len(targets):
             return -1.0

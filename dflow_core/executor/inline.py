@@ -99,7 +99,8 @@ class InlineBackend(Backend):
     ) -> list[FlowFunc]:
         sides, attrs = self._relation.submodels[part.name], part.params if isinstance(part, UdfModel) else {}
         params = FuncParams(
-            part.name, 0, 1, context.device, context.threads, len(sides.inputs), len(sides.outputs), attrs, keys
+            part.name, 0, 1, context.device, context.threads, len(sides.inputs), len(sides.outputs), attrs, keys,
+            part.balance,
         )
         return load_functions(part, loader, context, params)
 

@@ -20,10 +20,11 @@ from dflow_core.executor.lossy import NOTICE_SLICE, flush, reader, sender, waita
 from dflow_core.executor.meter import WORDS, Meter, board_name
 from dflow_core.executor.model_func import init_functions
 from dflow_core.executor.node_runner import NodeRunner
+from dflow_core.executor.routing import Rerouter, Target, fixed, picked, target_of
 from dflow_core.executor.trace import CallTrace
 from dflow_core.executor.unwanted import Unwanted
-from dflow_core.message import Block, FlowMsg, alloc_tensor, seal, set_current_transaction
-from dflow_core.model import DeadPart, InstancePlan, InvokedPlan, PneModel, Route, UdfModel
+from dflow_core.message import Block, FlowMsg, alloc_tensor, routing_of, seal, set_current_transaction
+from dflow_core.model import DeadPart, InstancePlan, InvokedPlan, PneModel, UdfModel
 from dflow_core.spi import (
     Doorbell,
     FlowFunc,
@@ -80,7 +81,9 @@ class InstanceRunner:
         self._called: dict[str, CalledGraph] = {}
         self._inputs: list[Queue] = []
         self._queues: dict[str, Queue] = {}
-        self._targets: list[list[Queue] | None] = []
+        self._targets: list[list[Target]] = []
+        self._fixed: list[list[Queue] | None] = []
+        self._rerouter = Rerouter(())
 
     @property
     def calls(self) -> int:
@@ -112,6 +115,7 @@ class InstanceRunner:
         params = FuncParams(
             model.name, plan.index, plan.count, plan.device, plan.threads, len(plan.inputs), len(plan.outputs),
             model.params if isinstance(model, UdfModel) else {}, tuple(one.key for one in plan.invoked),
+            model.balance,
         )
         worker = self._loader(model, context)
         if isinstance(worker, NodeWorker):
@@ -135,7 +139,9 @@ class InstanceRunner:
         self._inputs = [reader(self._group, name, plan.notices) for name in plan.inputs]
         names = [name for routes in plan.outputs for route in routes for name in route.queues]
         self._queues = {name: sender(self._group, name, plan.notices) for name in names}
-        self._targets = [self._fixed_targets(routes) for routes in plan.outputs]
+        self._targets = [[target_of(route, self._queues) for route in routes] for routes in plan.outputs]
+        self._fixed = [fixed(targets) for targets in self._targets]
+        self._rerouter = Rerouter([target for targets in self._targets for target in targets])
 
     def run(self) -> None:
         """Work until the input queues are closed and empty, or `stop`.
@@ -171,23 +177,17 @@ class InstanceRunner:
         if call is None or len(spec.inputs) != len(self._inputs) or self._plan.notices:
             return None
         found = [self._targets[output] for output in spec.outputs]
-        targets = [queues for queues in found if queues is not None]
-        if len(targets) < len(found):
-            return None
+        queues = [known for targets in found if (known := fixed(targets)) is not None]
+        is_fixed = len(queues) == len(found)
         io = LaneIo(
-            self._group, [self._inputs[port] for port in spec.inputs], targets, self._put,
+            self._group, [self._inputs[port] for port in spec.inputs], queues if is_fixed else (), self._put,
             lambda port, block: self._accept(spec.inputs[port], block), self._check_failure, self._stopping.is_set,
+            None if is_fixed else lambda block: [picked(targets, *routing_of(block)) for targets in found],
         )
         if len(spec.inputs) == 1:
             return FastLane(self._runner, call, io)
         self._doorbell = self._group.doorbell()
         return JoinLane(self._runner, call, io, self._doorbell)
-
-    def _fixed_targets(self, routes: Sequence[Route]) -> list[Queue] | None:
-        """Where messages of an output go, if that is the same for all of them."""
-        if any(len(route.queues) > 1 for route in routes):
-            return None
-        return [self._queues[route.queues[0]] for route in routes]
 
     def _run_rounds(self) -> None:
         assert self._runner is not None
@@ -299,16 +299,15 @@ class InstanceRunner:
                     self._runner.settle()
 
     def _send(self, output: int, msg: FlowMsg) -> None:
-        routes = self._plan.outputs[output]
-        if not routes:
+        if not self._plan.outputs[output]:
             return
         if msg.block is None or not self._group.owns(msg.block):
             msg = seal(msg, self._alloc)
         block = msg.block
         assert block is not None
-        targets = self._targets[output]
+        targets = self._fixed[output]
         if targets is None:
-            targets = [self._queues[route.pick(msg.info.trans_id, msg.info.route_label)] for route in routes]
+            targets = picked(self._targets[output], msg.info.trans_id, msg.info.route_label)
         copies = [block.retain() for _ in targets[1:]]
         for queue, reference in zip(targets, [*copies, block]):
             self._put(queue, reference)
@@ -320,3 +319,8 @@ class InstanceRunner:
             except QueueFullError:
                 if self._stopping.is_set():
                     raise ClosedError("stopping") from None
+            except ClosedError:
+                other = self._rerouter.instead(queue, *routing_of(block))
+                if other is None:
+                    raise
+                queue = other

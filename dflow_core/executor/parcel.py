@@ -44,7 +44,8 @@ class Parcel:
             self.packed[port] = plain
             return
         head = MsgInfo(
-            start_time=info.start_time, end_time=info.end_time, flags=info.flow_flags, user_data=info.user_data
+            start_time=info.start_time, end_time=info.end_time, flags=info.flow_flags, user_data=info.user_data,
+            route_label=info.route_label,
         )
         self.packed[port] = encode(value, head, alloc)
 

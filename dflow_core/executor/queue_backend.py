@@ -12,8 +12,9 @@ from dflow_core.executor.cancel_board import BOARD, WORDS, Words
 from dflow_core.executor.failed_calls import FAILED_CALLS, arrived_calls
 from dflow_core.executor.lossy import NOTICE_SLICE, flush, reader, sender, waitable
 from dflow_core.executor.meter import NodeStats
+from dflow_core.executor.routing import Rerouter, Target, fixed, picked, target_of
 from dflow_core.executor.stats import StatsReader
-from dflow_core.message import Block, FlowMsg
+from dflow_core.message import Block, FlowMsg, routing_of
 from dflow_core.spi import Deployment, InstanceStatus, Queue, QueueStats
 
 _SLICE = 0.1
@@ -34,6 +35,9 @@ class QueueBackend(Backend):
         names = [name for routes in self._routes for route in routes for name in route.queues]
         lossy, ages = deployment.plan.notices, {queue.name: queue.max_age for queue in deployment.plan.queues}
         self._feeds = {name: sender(self._group, name, lossy, ages.get(name, 0.0)) for name in names}
+        self._targets = [[target_of(route, self._feeds) for route in routes] for routes in self._routes]
+        self._fixed = [fixed(targets) for targets in self._targets]
+        self._rerouter = Rerouter([target for targets in self._targets for target in targets])
         self._queues_of: dict[tuple[int, ...], list[Queue]] = {}
         self._fetches = [reader(self._group, name, lossy) for name in deployment.plan.fetches]
         self._lossy = any(name in lossy for name in (*names, *deployment.plan.fetches))
@@ -68,10 +72,28 @@ class QueueBackend(Backend):
 
     def feed(self, trans_id: int, blocks: Mapping[int, Block]) -> None:
         for port, block in blocks.items():
-            targets = [self._feeds[route.pick(trans_id)] for route in self._routes[port]]
-            references = [block.retain() for _ in targets[1:]]
-            for queue, reference in zip(targets, [*references, block]):
+            queues = self._fixed[port]
+            if queues is None:
+                self._feed_picked(self._targets[port], block)
+                continue
+            references = [block.retain() for _ in queues[1:]]
+            for queue, reference in zip(queues, [*references, block]):
                 queue.put(reference, timeout=None)
+
+    def _feed_picked(self, targets: Sequence[Target], block: Block) -> None:
+        """Put a block where it has to go; what an instance cannot take any more goes to another one."""
+        key = routing_of(block)
+        references = [block.retain() for _ in targets[1:]]
+        for queue, reference in zip(picked(targets, *key), [*references, block]):
+            to: Queue | None = queue
+            while to is not None:
+                try:
+                    to.put(reference, timeout=None)
+                    break
+                except ClosedError:
+                    to = self._rerouter.instead(to, *key)
+                    if to is None:
+                        raise
 
     def pump(self, timeout: float, room_for: Sequence[int] = ()) -> list[tuple[int, FlowMsg]]:
         arrived = self._drain()

@@ -2,6 +2,7 @@
 
 from dflow_core.frontend.decorators import builtin_node, method, pyflow
 from dflow_core.frontend.default_session import alloc_tensor, finalize, init
+from dflow_core.frontend.each import map_each
 from dflow_core.frontend.flow_class import init_wrapper, proc_wrapper
 from dflow_core.frontend.flow_graph import FlowGraph
 
@@ -12,6 +13,7 @@ __all__ = [
     "finalize",
     "init",
     "init_wrapper",
+    "map_each",
     "method",
     "proc_wrapper",
     "pyflow",

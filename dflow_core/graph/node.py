@@ -331,6 +331,16 @@ class FlowNode:
         check_type(value, (bool, int, str), f"a bool, int or str as value of attribute {name!r}", self.name)
         self._attrs[name] = value
 
+    def set_balance_scatter(self) -> FlowNode:
+        """Say that the node deals parts of a message out over the instances of the next one (`BalanceConfig`)."""
+        self._attrs["_balance_scatter"] = True
+        return self
+
+    def set_balance_gather(self) -> FlowNode:
+        """Say that the node sends parts so that those of a row or column meet in one instance (`BalanceConfig`)."""
+        self._attrs["_balance_gather"] = True
+        return self
+
     def set_options(self, **options: object) -> FlowNode:
         """Say how the node is run; returns the node.
 

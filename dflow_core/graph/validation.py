@@ -6,6 +6,7 @@ import dataclasses
 
 from dflow_core.errors import Fault
 from dflow_core.graph.check_alignment import alignment_faults
+from dflow_core.graph.check_balance import balance_faults
 from dflow_core.graph.check_invoked import inner_graphs, invoked_faults
 from dflow_core.graph.check_names import flattened_name_faults, name_faults
 from dflow_core.graph.check_types import Describe, type_faults
@@ -34,6 +35,7 @@ def graph_faults(graph: GraphView, describe: Describe | None = None) -> tuple[Fa
 
 def _own_faults(graph: GraphView, describe: Describe | None, depth: int) -> list[Fault]:
     faults = [*name_faults(graph), *wiring_faults(graph), *type_faults(graph, describe, MAX_NESTING - depth)]
+    faults += balance_faults(graph)
     for place, inner in inner_graphs(graph):
         scope = "/".join(place)
         if depth == MAX_NESTING:

@@ -28,7 +28,7 @@ from dflow_core.message.info import (
     root_token,
 )
 from dflow_core.message.payload import Alloc, TensorBlock, alloc_tensor, decode, describe, encode, seal
-from dflow_core.message.plain import PLAIN_KINDS, PlainBlock, copy_like, label_of, peek_plain
+from dflow_core.message.plain import PLAIN_KINDS, PlainBlock, copy_like, label_of, peek_plain, routing_of
 from dflow_core.message.tensor_desc import DATA_OFFSET, DESC_SIZE, MAX_RANK, TensorDesc
 from dflow_core.message.tensors import read_tensor
 from dflow_core.message.transaction import (
@@ -77,6 +77,7 @@ __all__ = [
     "read_tensor",
     "reset_current_transaction",
     "root_token",
+    "routing_of",
     "seal",
     "set_current_transaction",
 ]

@@ -16,6 +16,8 @@ class FeedInfo:
         flow_flags: `Flag` bits.
         transaction_id: Transaction; 0 lets dflow count.
         user_data: Up to 64 bytes.
+        route_label: Key by which nodes with `dispatch="sticky"`, or placed by a deploy file, pick an instance, such as
+            the number of a camera; 0 is none.
     """
 
     start_time: int = 0
@@ -23,8 +25,9 @@ class FeedInfo:
     flow_flags: int = 0
     transaction_id: int = 0
     user_data: bytes = b""
+    route_label: int = 0
 
     @classmethod
     def of(cls, info: MsgInfo) -> FeedInfo:
         """What a head says."""
-        return cls(info.start_time, info.end_time, info.flags, info.trans_id, info.user_data)
+        return cls(info.start_time, info.end_time, info.flags, info.trans_id, info.user_data, info.route_label)

@@ -30,6 +30,8 @@ _FIELDS: Final = struct.Struct("<QHHi16xIB")
 _FIELDS_AT: Final = 192
 _LABEL: Final = struct.Struct("<I")
 _LABEL_AT: Final = 248
+_ROUTE_AT: Final = 252
+_TRANS_ID: Final = struct.Struct("<Q")
 
 
 def peek_plain(block: Block) -> tuple[int, Array] | None:
@@ -49,6 +51,12 @@ def label_of(block: Block) -> int:
     """The part within its transaction that a message says it is."""
     label: int = _LABEL.unpack_from(block.array(), _LABEL_AT)[0]
     return label
+
+
+def routing_of(block: Block) -> tuple[int, int]:
+    """Transaction and route label of a message, which say where it goes."""
+    data = block.array()
+    return _TRANS_ID.unpack_from(data, _FIELDS_AT)[0], _LABEL.unpack_from(data, _ROUTE_AT)[0]
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """What can be deployed, as data: FlowModel, the kinds of PneModel, ModelRelation, DeployPlan, and the OM file."""
 
 from dflow_core.model.dead_part import DeadPart
-from dflow_core.model.deploy_plan import DeployPlan, InstancePlan, InvokedPlan, ProcessPlan, QueuePlan, Route
+from dflow_core.model.deploy_plan import DeployPlan, InstancePlan, InvokedPlan, ProcessPlan, QueuePlan, Route, index_of
 from dflow_core.model.files import write_atomically
 from dflow_core.model.flow_model import (
     GRAPH_OPTIONS,
@@ -62,6 +62,7 @@ __all__ = [
     "called_by",
     "called_part",
     "frame_chunks",
+    "index_of",
     "inspect_om",
     "om_chunks",
     "own_part",

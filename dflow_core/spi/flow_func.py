@@ -30,6 +30,7 @@ class FuncParams:
         input_num, output_num: Ports of the whole node.
         attrs: Init parameters.
         called: Keys of the graphs its functions may call.
+        balance: `scatter` or `gather`, for a node that deals out over instances or collects; else "".
     """
 
     name: str
@@ -41,6 +42,7 @@ class FuncParams:
     output_num: int = 1
     attrs: Mapping[str, object] = field(default_factory=dict)
     called: tuple[str, ...] = ()
+    balance: str = ""
 
 
 class GraphCall(abc.ABC):

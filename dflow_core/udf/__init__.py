@@ -1,5 +1,6 @@
 """User functions inside an executor: packaging, calling, and the low-level contexts."""
 
+from dflow_core.udf.balance import AffinityPolicy, BalanceConfig
 from dflow_core.udf.code_hash import fingerprint
 from dflow_core.udf.importable import is_importable
 from dflow_core.udf.logger import FlowFuncLogger, LogLevel, LogType, logger
@@ -10,6 +11,8 @@ from dflow_core.udf.python_func import python_funcs
 from dflow_core.udf.running import running
 
 __all__ = [
+    "AffinityPolicy",
+    "BalanceConfig",
     "FlowFuncLogger",
     "LogLevel",
     "LogType",

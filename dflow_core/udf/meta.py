@@ -25,6 +25,7 @@ from dflow_core.message import (
 )
 from dflow_core.spi import FuncParams, RunContext
 from dflow_core.types import Array, DataType, numpy_dtype_of
+from dflow_core.udf.balance import BalanceConfig
 from dflow_core.udf.logger import logger
 
 SUCCESS = 0
@@ -169,12 +170,14 @@ class MetaRunContext:
         context: The executor's context.
         inputs: Messages of the call.
         outputs: The node's outputs that the function owns; None takes all from 0 on.
+        balance: Whether the node is a `scatter` or a `gather` one; "" for neither.
     """
 
     def __init__(
-        self, context: RunContext, inputs: Sequence[FlowMsg], outputs: Sequence[int] | None = None
+        self, context: RunContext, inputs: Sequence[FlowMsg], outputs: Sequence[int] | None = None, balance: str = ""
     ) -> None:
         self._context = context
+        self._balance = balance
         self._outputs = None if outputs is None else {port: i for i, port in enumerate(outputs)}
         self._head = inputs[0].info if inputs else MsgInfo()
 
@@ -205,11 +208,24 @@ class MetaRunContext:
         np.copyto(copy, tensor)
         return _WritableMsg.of(copy, self._head.derive())
 
-    def set_output(self, index: int, output: FlowMsg | Array | None) -> int:
-        """Send a message or an array to an output of the node; 0, or 164000 if this function does not own it.
+    def set_output(
+        self, index: int, output: FlowMsg | Array | None, balance_config: BalanceConfig | None = None
+    ) -> int:
+        """Send a message or an array to an output of the node.
 
-        Outputs count those of the whole node, as in `proc_wrapper("i0,o1")`.
+        Args:
+            index: Output of the whole node, as in `proc_wrapper("i0,o1")`.
+            output: What is sent.
+            balance_config: Which part it is of what is dealt out over instances; with one position.
+
+        Returns:
+            0, or 164000 if this function does not own the output, or the part cannot be sent this way.
         """
+        if balance_config is not None:
+            return self._send_parts(index, [output], balance_config)
+        return self._send(index, output, {})
+
+    def _send(self, index: int, output: FlowMsg | Array | None, labels: Mapping[str, object]) -> int:
         if self._outputs is not None:
             if index not in self._outputs:
                 return ERR_PARAM_INVALID
@@ -219,19 +235,43 @@ class MetaRunContext:
         try:
             if isinstance(output, FlowMsg):
                 payload = output.tensor if isinstance(output, _WritableMsg) else output
-                self._context.send(index, payload, changes=_changed_fields(self._head, output.info))
+                self._context.send(index, payload, changes={**_changed_fields(self._head, output.info), **labels})
             else:
-                self._context.send(index, output)
+                self._context.send(index, output, changes=labels)
         except UsageError as error:
             if "does not exist" in error.message:
                 return ERR_PARAM_INVALID
             raise
         return SUCCESS
 
-    def set_multi_outputs(self, index: int, outputs: Sequence[FlowMsg | Array]) -> int:
-        """Send several messages to one output; they become parts of the transaction."""
+    def set_multi_outputs(
+        self, index: int, outputs: Sequence[FlowMsg | Array], balance_config: BalanceConfig | None = None
+    ) -> int:
+        """Send several messages to one output; they become parts of the transaction.
+
+        Args:
+            index: Output of the whole node.
+            outputs: What is sent.
+            balance_config: Which parts they are, with one position for each; see `BalanceConfig`.
+
+        Returns:
+            0, or 164000 where nothing is sent because of the output or the configuration.
+        """
+        if balance_config is not None:
+            return self._send_parts(index, outputs, balance_config)
         codes = [self.set_output(index, output) for output in outputs]
         return next((code for code in codes if code), SUCCESS)
+
+    def _send_parts(self, index: int, outputs: Sequence[FlowMsg | Array | None], config: BalanceConfig) -> int:
+        fault = config.fault(self._balance, len(outputs))
+        if fault is not None:
+            logger.error(f"output {index}: {fault}")
+            return ERR_PARAM_INVALID
+        for output, labels in zip(outputs, config.labels()):
+            code = self._send(index, output, {"data_label": labels.data, "route_label": labels.route})
+            if code != SUCCESS:
+                return code
+        return SUCCESS
 
     def run_flow_model(
         self, model_key: str, input_msgs: Sequence[FlowMsg | Array], timeout: int

@@ -158,15 +158,17 @@ class MessageFunc(FlowFunc):
         self._instance = instance
         self._method = method
         self._spec = spec
+        self._balance = ""
         self._call: Callable[..., object] | None = None
 
     def init(self, params: FuncParams) -> None:
         self._instance.init(params)
         self._call = self._instance.bound(self._method.name)
+        self._balance = params.balance
 
     def proc(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
         assert self._call is not None, "init() first"
-        code = self._call(MetaRunContext(context, inputs, self._spec.outputs), list(inputs))
+        code = self._call(MetaRunContext(context, inputs, self._spec.outputs, self._balance), list(inputs))
         if code not in (None, SUCCESS):
             raise NodeError(f"{self._method.name} returned code {code}", ret_code=_as_int(code))
 

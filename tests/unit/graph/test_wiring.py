@@ -197,3 +197,19 @@ def test_faults_do_not_recurse_into_a_graph_that_holds_itself():
     graph = FlowGraph([node(FlowData("x"))], name="g")
     node.add_process_point(FlowGraphProcessPoint(graph))
     assert "nesting" in kinds(graph)
+
+
+def test_a_join_is_fed_by_balanced_nodes_only_or_by_none():
+    x = FlowData("x")
+    point = FuncProcessPoint(builtin="f", name="f")
+    a, b, join = point.fnode(1, 1, "a"), point.fnode(1, 1, "b"), point.fnode(2, 1, "join")
+    output = join(a.set_balance_scatter()(x), b(x))
+    assert [(f.kind, f.node, f.port) for f in FlowGraph([output]).faults() if f.kind == "balance"] == [
+        ("balance", "join", "input 1")
+    ]
+    b.set_balance_gather()
+    assert not [f for f in FlowGraph([output]).faults() if f.kind == "balance"]
+    b.set_balance_scatter()
+    assert [f.message for f in FlowGraph([output]).faults() if f.kind == "balance"] == [
+        "it is both set_balance_scatter() and set_balance_gather()"
+    ]

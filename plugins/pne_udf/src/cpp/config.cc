@@ -113,8 +113,12 @@ private:
         for (uint32_t i = 0; i < count; i++) {
             for (uint32_t k = 0; k < outputs[i].n_routes; k++) {
                 const dflow_udf_route &route = outputs[i].routes[k];
-                all[i].push_back(Route{{route.queues, route.queues + route.n_queues}});
-                if (route.n_queues == 0) {
+                Route made;
+                made.queues.assign(route.queues, route.queues + route.n_queues);
+                made.rule = route.rule;
+                made.spares = route.spares;
+                all[i].push_back(std::move(made));
+                if (route.n_queues <= route.spares) {
                     faults_.Add(what + " " + Number(i) + " has a route without queues");
                 }
                 for (const uint32_t queue : all[i].back().queues) {

@@ -82,7 +82,7 @@ int32_t InvokedModel::Feed(const std::vector<MessagePtr> &inputs)
             if (code != kOk) {
                 return FLOW_FUNC_FAILED;
             }
-            code = bus_->Put(route.Pick(head), block, 0);
+            code = bus_->Put(route.Pick(head, bus_), block, 0);
             if (code != kOk) {
                 bus_->Release(block);
                 Log(Level::kError, "RunFlowModel(%s): input %zu takes no more", spec_.key.c_str(), i);

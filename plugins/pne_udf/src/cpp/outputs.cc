@@ -37,14 +37,14 @@ int Outputs::Send(size_t output, Message *msg, const Head &head, View aux, bool 
     for (size_t i = 0; i + 1 < port.routes.size() && code == kOk; i++) {
         code = bus_->Retain(block);
         if (code == kOk) {
-            code = Put(&port, port.routes[i].Pick(head), block);
+            code = Put(&port, port.routes[i].Pick(head, bus_), block);
         }
     }
     if (code != kOk) {
         bus_->Release(block);
         return code;
     }
-    code = Put(&port, port.routes.back().Pick(head), block);
+    code = Put(&port, port.routes.back().Pick(head, bus_), block);
     return code == kOk ? WaitForRoom(&port) : code;
 }
 

@@ -8,21 +8,49 @@
 #include <mutex>
 #include <vector>
 
+#include "dflow/flow_func_runtime.h"
 #include "message.h"
 #include "notices.h"
 
 namespace dflow {
-// Where one consumer's messages go; several queues where parts of a transaction must meet in one instance.
+// Where one consumer's messages go; several queues where each of its instances has one.
 struct Route {
     std::vector<uint32_t> queues;
+    uint16_t rule = DFLOW_UDF_BY_LABEL;
+    size_t spares = 0;
+    mutable size_t turn = 0;  // where the next look for the shortest queue begins; whoever picks holds a lock
 
-    uint32_t Pick(const Head &head) const
+    uint32_t Pick(const Head &head, Bus *bus) const
     {
-        if (queues.size() == 1) {
+        const size_t count = queues.size() - spares;
+        if (count <= 1) {
             return queues[0];
         }
-        const uint64_t label = head.route_label == 0 ? 1 : head.route_label;
-        return queues[(head.trans_id - 1 + label - 1) % queues.size()];
+        if (rule == DFLOW_UDF_BY_LOAD) {
+            return Shortest(bus, count);
+        }
+        if (rule == DFLOW_UDF_BY_KEY && head.route_label != 0) {
+            return queues[(head.route_label - 1) % count];
+        }
+        const uint64_t label = rule == DFLOW_UDF_BY_LABEL && head.route_label != 0 ? head.route_label : 1;
+        return queues[(head.trans_id - 1 + label - 1) % count];
+    }
+
+private:
+    uint32_t Shortest(Bus *bus, size_t count) const
+    {
+        const size_t first = turn++ % count;
+        size_t best = first;
+        uint32_t least = bus->Level(queues[first]);
+        for (size_t i = 1; i < count && least > 0; i++) {
+            const size_t next = (first + i) % count;
+            const uint32_t level = bus->Level(queues[next]);
+            if (level < least) {
+                least = level;
+                best = next;
+            }
+        }
+        return queues[best];
     }
 };
 

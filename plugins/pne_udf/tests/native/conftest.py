@@ -158,6 +158,8 @@ class Rig:
         invoked: Key of a model with one input and one output whose queues are `fed` and `fetched`.
         dead: (trans_id, data_label, ports) of parts that were lost.
         lossy: Whether the first input and the first output drop their oldest message when they are full.
+        spread: Queues besides its first one that the first output has, the rule by which one is picked, and how many
+            of the queues are spare.
     """
 
     library: ctypes.CDLL
@@ -171,12 +173,14 @@ class Rig:
     invoked: str = ""
     dead: Sequence[tuple[int, int, Sequence[int]]] = ()
     lossy: bool = False
+    spread: tuple[int, int, int] = (0, 0, 0)
     udf: int | None = None
 
     def open(self) -> int:
         """Open it; 0 or the code."""
         self.ins = [self.heap.queue(f"in{i}", self.depth) for i in range(self.inputs)]
         self.outs = [self.heap.queue(f"out{i}", self.depth) for i in range(self.outputs)]
+        self.more = [self.heap.queue(f"more{i}", self.depth) for i in range(self.spread[0])]
         self._keep: list[object] = []
         config = seam.Config(api=1, node=b"node", work_path=b"/some/folder", device_id=3, instance=1, instance_count=4)
         config.transport = self.heap.address
@@ -243,6 +247,15 @@ class Rig:
         assert msg is not None, f"nothing came; {self.failure().message!r}"
         return msg
 
+    def went_to(self) -> int:
+        """Which of the queues of the first output has a message; takes it, when there is one."""
+        queues = [self.outs[0], *self.more]
+        for _ in range(2000):
+            for number, queue in enumerate(queues):
+                if self.heap.get(queue, 0.001) is not None:
+                    return number
+        raise AssertionError(f"nothing came; {self.failure().message!r}")
+
     def is_silent(self, output: int = 0) -> bool:
         """Whether nothing lies in an output."""
         return self.heap.table.level(self.heap.table.context, self.outs[output]) == 0
@@ -303,7 +316,8 @@ class Rig:
         return seam.Func(func.name.encode(), inputs, outputs, len(func.inputs), len(func.outputs), int(func.stream))
 
     def _output(self, queue: int) -> seam.Output:
-        route = seam.RouteList(self._kept(numbers([queue])), 1)
+        more = self.more if queue == self.outs[0] else []
+        route = seam.RouteList(self._kept(numbers([queue, *more])), 1 + len(more), *self.spread[1:])
         self._keep.append(route)
         return seam.Output(ctypes.pointer(route), 1)
 

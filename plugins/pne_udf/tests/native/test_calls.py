@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dflow_core.message import DataFlag, FlowMsg, MsgInfo, child_token, root_token
+from dflow_core.model import Route
 from dflow_core.types import Array
 
 I32 = np.int32
@@ -16,6 +17,31 @@ I32 = np.int32
 def behave(what: int) -> Array:
     """The input that makes the function `behave` do something."""
     return np.array([what], I32)
+
+
+@pytest.mark.parametrize(
+    ("rule", "wanted"),
+    [(0, [0, 1, 2, 1, 2, 0, 1]), (1, [0, 1, 2, 1, 1, 1, 1]), (2, [0, 1, 2, 0, 1, 2, 0])],
+    ids=["by label", "by transaction", "by key"],
+)
+def test_messages_go_to_one_of_several_queues(make_rig: Callable, rule: int, wanted: list[int]) -> None:
+    """The rules of `Route`; the last queue is spare."""
+    rig = make_rig("pass", spread=(3, rule, 1)).start()
+    keys = [(1, 0), (2, 0), (3, 0), (2, 1), (2, 2), (2, 3), (2, 4)]
+    for (trans_id, label), queue in zip(keys, wanted):
+        rig.feed(trans_id, np.zeros(1), route_label=label)
+        assert rig.went_to() == queue, (trans_id, label)
+    route = Route(("0", "1", "2", "3"), ("label", "transaction", "sticky")[rule], 1)
+    assert [int(route.pick(*key)) for key in keys] == wanted
+
+
+def test_the_shortest_of_several_queues_gets_the_message(make_rig: Callable) -> None:
+    rig = make_rig("pass", spread=(2, 3, 0)).start()
+    for i in range(6):
+        rig.feed(i + 1, np.zeros(1))
+    rig.end()
+    levels = [rig.heap.table.level(rig.heap.table.context, queue) for queue in (rig.outs[0], *rig.more)]
+    assert levels == [2, 2, 2]
 
 
 def test_a_message_that_is_sent_on_keeps_its_head_and_block(make_rig: Callable) -> None:

@@ -14,6 +14,8 @@ from dflow_core.types import FuncSpec
 from dflow_pne_udf.native import seam
 from dflow_pne_udf.native.attrs import pack_attrs
 
+_BALANCE = {"": 0, "scatter": seam.BALANCE_SCATTER, "gather": seam.BALANCE_GATHER}
+_RULES = {"label": 0, "transaction": 1, "sticky": 2, "load": 3}
 _SLICE_NS = 200_000_000
 _PATIENCE_NS = 60_000_000_000
 
@@ -171,7 +173,7 @@ class _Configuration:
         notices = [seam.Notice(self._queue(queue), self._queue(told)) for queue, told in plan.notices.items()]
         self.record = seam.Config(
             api=seam.API,
-            flags=seam.STOP_ON_ERROR if model.options.on_error == "stop" else 0,
+            flags=(seam.STOP_ON_ERROR if model.options.on_error == "stop" else 0) | _BALANCE[model.balance],
             transport=table,
             library=place.library.encode("utf-8", "surrogateescape"),
             node=model.name.encode(),
@@ -207,7 +209,10 @@ class _Configuration:
 
     def _output(self, routes: Sequence[Route]) -> seam.Output:
         made = [
-            seam.RouteList(self._numbers([self._queue(name) for name in route.queues]), len(route.queues), 0)
+            seam.RouteList(
+                self._numbers([self._queue(name) for name in route.queues]), len(route.queues), _RULES[route.by],
+                route.spares,
+            )
             for route in routes
         ]
         return seam.Output(self._array(seam.RouteList, made), len(made), 0)

@@ -13,6 +13,7 @@ from ctypes import (
     c_int,
     c_int32,
     c_int64,
+    c_uint16,
     c_uint32,
     c_uint64,
     c_void_p,
@@ -26,6 +27,7 @@ API = 1
 NO_QUEUE = 0xFFFFFFFF
 STREAM_INPUT = 1
 STOP_ON_ERROR = 1
+BALANCE_SCATTER, BALANCE_GATHER = 4, 8
 LOADING, READY, RUNNING, SUSPENDED, FINISHED, FAILED = range(6)
 E_CONFIG, E_LIBRARY, E_FUNCTION, E_STATE, E_SYSTEM = -1, -2, -3, -4, -5
 
@@ -42,7 +44,7 @@ class Func(Structure):
 class RouteList(Structure):
     """`struct dflow_udf_route`."""
 
-    _fields_ = (("queues", POINTER(c_uint32)), ("n_queues", c_uint32), ("unused", c_uint32))
+    _fields_ = (("queues", POINTER(c_uint32)), ("n_queues", c_uint32), ("rule", c_uint16), ("spares", c_uint16))
 
 
 class Output(Structure):

@@ -55,10 +55,19 @@ struct dflow_udf_func {
     uint32_t unused;
 };
 
-/* Where a message goes for one consumer: queue number (trans_id - 1 + max(route_label, 1) - 1) mod n_queues. */
+/* How one of several queues is picked; the last `spares` of them never are. */
+enum dflow_udf_rules {
+    DFLOW_UDF_BY_LABEL = 0,       /* number (trans_id - 1 + max(route_label, 1) - 1) mod n */
+    DFLOW_UDF_BY_TRANSACTION = 1, /* number (trans_id - 1) mod n */
+    DFLOW_UDF_BY_KEY = 2,         /* number (route_label - 1) mod n; by transaction where there is no label */
+    DFLOW_UDF_BY_LOAD = 3         /* the one with the fewest messages */
+};
+
+/* Where a message goes for one consumer. */
 struct dflow_udf_route {
     const uint32_t *queues;
-    uint32_t n_queues, unused;
+    uint32_t n_queues;
+    uint16_t rule, spares;
 };
 
 /* An output port: one route for each consumer; none if nobody reads it. */
