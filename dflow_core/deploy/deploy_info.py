@@ -42,6 +42,7 @@ class Assignment:
         key: Where the name of the node stands in the file.
         devices_key: Where the devices stand.
         invocations: What the node invokes.
+        invoked: Whether it is the place of a function, taken for something that the function invokes.
     """
 
     node: str
@@ -50,6 +51,7 @@ class Assignment:
     key: str
     devices_key: str
     invocations: tuple[Invocation, ...] = ()
+    invoked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Rules (runtime-semantics.md section 21, and what is different here on purpose):
   both, or by that of the node around it. A batching node goes where the node goes that it serves, as one instance.
 - A node has one instance on each device that is listed for it, also where one is listed twice.
 - If any node is listed, all have to be.
+- What a function invokes goes where the function goes, the i-th to the i-th, unless its `invoke_list` says otherwise.
 - Engines with devices of their own need such a device; everything else runs on the CPUs of the device's server.
 - Without a deploy file a node has as many instances as it asks for: on the CPUs of this machine, or on the devices of
   its engine one after the other; a model with the setting `device` has all of them on that device.
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 
 from dflow_core.deploy.deploy_info import Assignment, DeployInfo
 from dflow_core.deploy.device_ids import in_order
+from dflow_core.deploy.invocations import Invocations, labels_of
 from dflow_core.deploy.topology import EngineDevices, LogicalDevice, Topology
 from dflow_core.model import FlowModel, GraphModel, InstancePlace, NodePlacement, PneModel, UdfModel
 from dflow_core.options import nearest
@@ -52,19 +54,22 @@ class Placer:
         """
         if info is None:
             return [self._unlisted(sub) for sub in self.model.submodels.values()]
+        invocations = Invocations(self.model, info)
         listed = {one.node: one for one in info.assignments}
         used: set[str] = set()
         made: list[NodePlacement] = []
         missing: dict[str, None] = {}
         for name, sub in self.model.submodels.items():
-            labels = _labels(sub)
+            labels = labels_of(sub)
             found = next((listed[label] for label in labels if label in listed), None)
             if found is None:
                 missing[labels[-1]] = None
                 continue
             used.add(found.node)
-            made.append(self._listed(name, sub, found, info))
+            assignment, source = invocations.instead_of(name, found)
+            made.append(self._listed(name, sub, assignment, source))
         self._complain(info, used, missing)
+        invocations.complain()
         return made
 
     def _listed(self, name: str, sub: PneModel, found: Assignment, info: DeployInfo) -> NodePlacement:
@@ -103,6 +108,8 @@ class Placer:
     ) -> InstancePlace:
         if sub.engine not in self.engines:
             return InstancePlace(f"cpu:{max(device.number, 0)}", device.host_type, device.name, spare)
+        if device.number < 0 and found.invoked:  # what a function on the host invokes goes to the first device
+            device = self.topology.devices.get("0:0:0:0", device)
         own = device.engines.get(sub.engine, "")
         if not own:
             has = [d.name for d in self.topology.devices.values() if sub.engine in d.engines]
@@ -142,7 +149,7 @@ class Placer:
         return [InstancePlace(d.engines[sub.engine], d.resource_type, d.name) for d in chosen], reason
 
     def _complain(self, info: DeployInfo, used: set[str], missing: Mapping[str, None]) -> None:
-        names = [label for sub in self.model.submodels.values() for label in _labels(sub)]
+        names = [label for sub in self.model.submodels.values() for label in labels_of(sub)]
         for one in info.assignments:
             if one.node and one.node not in used:
                 hint = nearest(one.node, missing or names)
@@ -156,11 +163,6 @@ class Placer:
         if (found.devices_key, what) not in self._told:
             self._told.add((found.devices_key, what))
             info.file.fault("device", found.devices_key, text, hint)
-
-
-def _labels(sub: PneModel) -> tuple[str, ...]:
-    """What a deploy file may call a node, the nearest first."""
-    return sub.labels or (sub.name,)
 
 
 def _asked_device(sub: PneModel) -> str:

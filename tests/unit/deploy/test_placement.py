@@ -14,7 +14,7 @@ from dflow_core.deploy.placing import Placed, host_type
 from dflow_core.deploy.resources import Resources
 from dflow_core.errors import PlacementError, PluginError, UsageError
 from dflow_core.graph import FlowData, FlowGraph, FuncProcessPoint
-from dflow_core.model import DeployPlan, FlowModel, GraphModel, Route, UdfModel
+from dflow_core.model import DeployPlan, Endpoint, FlowModel, GraphModel, InvokedEndpoints, Route, UdfModel
 from dflow_core.options import Options
 from dflow_core.spi import EngineDevice, EngineEntry
 from dflow_core.types import FuncSpec
@@ -312,3 +312,62 @@ def test_a_template_lists_every_node_from_the_last_output_backwards(tmp_path):
     assert {entry["logic_device_list"] for entry in entries} == {"0:0:0:0"}
     with pytest.raises(UsageError, match="cannot be written"):
         write_deploy_template(graph, str(tmp_path / "no" / "deploy.json"))
+
+
+def calling(tmp_path: Path, *, count: str, invoke: object, **inner: str) -> tuple[FlowModel, object]:
+    """A function that calls a graph of two nodes, the second on an NPU; and a deploy file."""
+    outside = UdfModel(name="f", engine="UDF", inputs=(FLOATS,), outputs=(FLOATS,), labels=("f",))
+    labels = ("f/net", "f")
+    inside = [
+        UdfModel(name="f/net/pre", engine="UDF", inputs=(FLOATS,), outputs=(FLOATS,), labels=("f/net/pre", *labels)),
+        GraphModel(
+            name="f/net/model", engine="NPU", inputs=(FLOATS,), outputs=(FLOATS,), framework="onnx", source=b"",
+            labels=("f/net/model", *labels),
+        ),
+    ]
+    wires = {"f": ["g:x"], "f/net/pre": ["net:x"], "f/net/model": ["f/net/pre:0"]}
+    model = flow(wires, [outside, *inside], ["f:0"])
+    relation = replace(
+        model.relation, endpoints=(*model.relation.endpoints, Endpoint("net:x")),
+        invoked=(InvokedEndpoints("f", "net", ("net:x",), ("f/net/model:0",)),),
+    )
+    (tmp_path / "inner.json").write_text(json.dumps(listed(**inner)))
+    entry = {"flow_node_list": ["f"], "logic_device_list": count, "invoke_list": invoke}
+    return replace(model, relation=relation), {"batch_deploy_info": [entry]}
+
+
+def test_what_a_function_invokes_goes_where_the_function_goes(tmp_path):
+    model, info = calling(tmp_path, count="0:0:0~1", invoke=[{"invoke_name": "net"}])
+    assert devices(place(model, tmp_path, info, npus=NPUS)) == {
+        "f": ["cpu:0", "cpu:1"], "f/net/pre": ["cpu:0", "cpu:1"], "f/net/model": ["npu:0", "npu:1"],
+    }
+    model, info = calling(tmp_path, count="0:0:-1:0", invoke=[])
+    assert devices(place(model, tmp_path, info, npus=NPUS))["f/net/model"] == ["npu:0"]
+
+
+def test_an_invoke_list_says_where_it_goes_instead(tmp_path):
+    one = {"invoke_name": "net", "logic_device_list": "0:0:1,0:0:0"}
+    model, info = calling(tmp_path, count="0:0:0~1", invoke=[one])
+    placed = place(model, tmp_path, {**info, "keep_logic_device_order": True}, npus=NPUS)  # type: ignore[dict-item]
+    assert devices(placed)["f/net/model"] == ["npu:1", "npu:0"]
+    file = {"invoke_name": "net", "deploy_info_file": "inner.json"}
+    model, info = calling(tmp_path, count="0:0:0", invoke=[file], pre="0:0:0", model="0:0:1")
+    placed = place(model, tmp_path, info, npus=NPUS)
+    assert devices(placed) == {"f": ["cpu:0"], "f/net/pre": ["cpu:0"], "f/net/model": ["npu:1"]}
+    assert placed.placements[2].reason == f"line 1 of {tmp_path / 'inner.json'}"
+
+
+def test_mistakes_in_an_invoke_list_are_told(tmp_path):
+    """BC-101: counts that differ, unknown names, and the faults of the file of an invoked graph."""
+    few = {"invoke_name": "net", "logic_device_list": "0:0:1"}
+    other = {"invoke_name": "ned", "logic_device_list": "0:0:1"}
+    model, info = calling(tmp_path, count="0:0:0~1", invoke=[few, other])
+    told = faults(model, tmp_path, info, npus=NPUS)
+    assert any("'f' has 2 devices, what it invokes has 1" in text for text in told)
+    assert any("nothing that is listed here invokes 'ned' (did you mean 'net'?)" in text for text in told)
+    file = {"invoke_name": "net", "deploy_info_file": "inner.json"}
+    model, info = calling(tmp_path, count="0:0:0~1", invoke=[file], pre="0:0:0~x")
+    told = faults(model, tmp_path, info, npus=NPUS)
+    assert any("'0:0:0~x' is no logical device" in text for text in told)
+    assert any("node 'model' is not listed" in text for text in told)
+    assert any("several instances cannot have a deploy file" in text for text in told)
