@@ -6,10 +6,12 @@ no C++ compiler the package installs without it, and only C++ functions are miss
 
 import importlib.util
 import platform
+import subprocess
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import CCompilerError
 
 # setuptools wants paths relative to the folder of this file, which is where it runs it.
 CPP = Path("src/cpp")
@@ -28,6 +30,15 @@ def core_include() -> str:
     return str(Path(spec.origin).parent / "include")
 
 
+def demangler(compiler: list[str]) -> list[str]:
+    """What links the demangler that a signal handler may use, which the shared C++ library keeps to itself."""
+    asked = subprocess.run([*compiler, "-print-file-name=libsupc++.a"], capture_output=True, text=True, check=False)
+    archive = Path(asked.stdout.strip())
+    if not archive.is_absolute():
+        return []
+    return ["-Wl,-u,__gcclibcxx_demangle_callback", str(archive), "-Wl,--exclude-libs,libsupc++.a"]
+
+
 class BuildLibrary(build_ext):
     """Names the library as linkers want it, without the suffix of Python modules."""
 
@@ -41,7 +52,15 @@ class BuildLibrary(build_ext):
         unit.write_text("".join(f'#include "{Path(source).resolve().as_posix()}"\n' for source in ext.sources))
         ext.depends = [*ext.depends, *ext.sources]
         ext.sources = [str(unit)]
-        super().build_extension(ext)
+        plain = ext.extra_link_args
+        ext.extra_link_args = [*plain, *demangler(self.compiler.compiler_cxx[:1])]
+        try:
+            super().build_extension(ext)
+        except CCompilerError:  # an archive that cannot go into a shared library: stacks show names as linkers do
+            if ext.extra_link_args == plain:
+                raise
+            ext.extra_link_args = plain
+            super().build_extension(ext)
 
     def copy_extensions_to_source(self) -> None:
         (SDK / "devlib/linux" / platform.machine()).mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -144,18 +145,35 @@ rig = conftest.Rig(
     options={{"library": {udfs!r}.encode()}},
 )
 rig.library.dflow_udf_catch_crashes()
-rig.start().feed(41, numpy.array([12], numpy.int32))
+rig.start().feed(41, numpy.array([{what}], numpy.int32))
 rig.wait(2)
 """
 
 
-def test_a_crash_leaves_its_stack(heap_library: Path, udf_library: Path) -> None:
+def crashed(heap_library: Path, udf_library: Path, what: int) -> str:
+    """What a process said that a function crashed."""
     here = str(Path(__file__).resolve().parent)
-    program = CRASH.format(here=here, heap=str(heap_library), udfs=str(udf_library))
+    program = CRASH.format(here=here, heap=str(heap_library), udfs=str(udf_library), what=what)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == -11
-    assert "node#1: crashed with SIGSEGV (memory that is not there) at 0x0 in transaction 41, stack" in done.stderr
-    assert "Behave4Proc" in done.stderr
+    return done.stderr
+
+
+def test_a_crash_leaves_its_stack(heap_library: Path, udf_library: Path) -> None:
+    said = crashed(heap_library, udf_library, 12)
+    head, *frames, end = said.splitlines()
+    assert head == (
+        "node#1: crashed with SIGSEGV (memory that is not there) at 0x0 in transaction 41, stack (innermost first):"
+    )
+    assert re.match(r"  #0 .*Behave::Proc\(std::vector<.*\+0x[0-9a-f]+, /.*\.so\+0x[0-9a-f]+$", frames[0])
+    assert re.match(r"  \(and \d+ of the runtime\)$", end)
+    assert "libflow_func" not in said, "the frames of the runtime say nothing to its users"
+
+
+def test_of_several_threads_that_crash_at_once_one_tells(heap_library: Path, udf_library: Path) -> None:
+    head, *frames = crashed(heap_library, udf_library, 15).splitlines()
+    assert head.startswith("node#1: crashed with SIGSEGV (memory that is not there) at 0x0, stack")
+    assert [int(re.match(r"  #(\d+) ", frame)[1]) for frame in frames] == list(range(len(frames)))
 
 
 def test_errors_are_logged_with_the_node_in_front(make_rig: Callable, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,5 @@
 // Single functions, written as users write them.
+#include <atomic>
 #include <cstring>
 #include <stdexcept>
 #include <thread>
@@ -158,6 +159,19 @@ public:
                 const auto kept = inputs[0];
                 FlowFunc::MetaContext *const context = context_;
                 thread_ = std::thread([kept, context] { (void)context->SetOutput(0, kept); });
+                return 0;
+            }
+            case 15: { // several threads crash at once
+                std::atomic<int> ready{0};
+                std::vector<std::thread> threads;
+                for (int i = 0; i < 4; i++) {
+                    threads.emplace_back([&ready] {
+                        for (ready++; ready < 4;) {
+                        }
+                        *static_cast<volatile int *>(nullptr) = 1;
+                    });
+                }
+                threads[0].join();
                 return 0;
             }
             default:
