@@ -21,7 +21,7 @@ from dflow_core.executor.meter import WORDS, Meter, board_name
 from dflow_core.executor.model_func import init_functions
 from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.executor.routing import Rerouter, Target, fixed, picked, target_of
-from dflow_core.executor.trace import CallTrace
+from dflow_core.executor.trace import CallTrace, trace_file
 from dflow_core.executor.unwanted import Unwanted
 from dflow_core.message import Block, FlowMsg, alloc_tensor, routing_of, seal, set_current_transaction
 from dflow_core.model import DeadPart, InstancePlan, InvokedPlan, PneModel, UdfModel
@@ -120,7 +120,9 @@ class InstanceRunner:
         worker = self._loader(model, context)
         if isinstance(worker, NodeWorker):
             self._worker = worker
-            worker.open(NodeLinks(self._group, plan, params, self._dead_parts))
+            folder = self._options.get("trace", "")
+            trace = trace_file(folder, model.name, plan.index) if folder else ""
+            worker.open(NodeLinks(self._group, plan, params, self._dead_parts, trace))
             return
         funcs = init_functions(model, worker, params)
         dead = [(part.trans_id, part.data_label, part.ports) for part in self._dead_parts]

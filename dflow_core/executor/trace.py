@@ -16,6 +16,13 @@ _SUFFIX = ".calls.jsonl"
 _FLUSH_EVERY = 64
 
 
+def trace_file(folder: str, node: str, instance: int) -> str:
+    """The file for the calls of one instance in this process; its folder is made if missing."""
+    os.makedirs(folder, exist_ok=True)
+    safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in node)[:80]
+    return os.path.join(folder, f"{safe}#{instance}-{os.getpid()}{_SUFFIX}")
+
+
 class CallTrace:
     """Writes the calls of one instance.
 
@@ -25,9 +32,7 @@ class CallTrace:
     """
 
     def __init__(self, folder: str, node: str, instance: int) -> None:
-        os.makedirs(folder, exist_ok=True)
-        safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in node)[:80]
-        path = os.path.join(folder, f"{safe}#{instance}-{os.getpid()}{_SUFFIX}")
+        path = trace_file(folder, node, instance)
         self._file: TextIO | None = open(path, "w", encoding="utf-8")  # noqa: SIM115 - closed by close()
         self._head = {"node": node, "instance": instance, "pid": os.getpid()}
         self._lines = 0

@@ -20,12 +20,15 @@ class NodeLinks:
         plan: Names of its queues, and the routes of its outputs.
         params: What its functions are told.
         dead_parts: Parts lost with the former process of this instance; what still comes of them is dropped.
+        trace: File to which a line of JSON is to be appended for every call (`node`, `instance`, `pid`, `trans_id`, and
+            `start` and `end` in monotonic seconds); "" for none.
     """
 
     group: MemoryGroup
     plan: InstancePlan
     params: FuncParams
     dead_parts: Sequence[DeadPart] = ()
+    trace: str = ""
 
 
 class NodeWorker(abc.ABC):

@@ -6,7 +6,6 @@ no C++ compiler the package installs without it, and only C++ functions are miss
 
 import importlib.util
 import platform
-import subprocess
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -30,13 +29,8 @@ def core_include() -> str:
     return str(Path(spec.origin).parent / "include")
 
 
-def demangler(compiler: list[str]) -> list[str]:
-    """What links the demangler that a signal handler may use, which the shared C++ library keeps to itself."""
-    asked = subprocess.run([*compiler, "-print-file-name=libsupc++.a"], capture_output=True, text=True, check=False)
-    archive = Path(asked.stdout.strip())
-    if not archive.is_absolute():
-        return []
-    return ["-Wl,-u,__gcclibcxx_demangle_callback", str(archive), "-Wl,--exclude-libs,libsupc++.a"]
+# The demangler that a signal handler may use, which the shared C++ library keeps to itself.
+DEMANGLER = ["-Wl,-u,__gcclibcxx_demangle_callback", "-l:libsupc++.a", "-Wl,--exclude-libs,libsupc++.a"]
 
 
 class BuildLibrary(build_ext):
@@ -53,12 +47,10 @@ class BuildLibrary(build_ext):
         ext.depends = [*ext.depends, *ext.sources]
         ext.sources = [str(unit)]
         plain = ext.extra_link_args
-        ext.extra_link_args = [*plain, *demangler(self.compiler.compiler_cxx[:1])]
+        ext.extra_link_args = [*plain, *DEMANGLER]
         try:
             super().build_extension(ext)
-        except CCompilerError:  # an archive that cannot go into a shared library: stacks show names as linkers do
-            if ext.extra_link_args == plain:
-                raise
+        except CCompilerError:  # no such archive, or none for shared libraries: stacks show names as linkers do
             ext.extra_link_args = plain
             super().build_extension(ext)
 

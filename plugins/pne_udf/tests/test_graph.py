@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from dflow_core.errors import (
     StartupError,
     UsageError,
 )
+from dflow_core.executor import read_calls
 from dflow_core.model import write_om
 from dflow_core.session import DFlowSession
 
@@ -87,6 +89,18 @@ def test_two_instances_share_the_work(node):
         nodes = graph.running.stats().nodes
     np.testing.assert_array_equal(np.concatenate(results), np.arange(50, dtype=np.float32) * 2)
     assert sum(node.calls for node in nodes) == 50 and sum(node.busy for node in nodes) > 0
+
+
+def test_a_timeline_shows_its_calls(node, tmp_path):
+    with graph_of(node(), trace=str(tmp_path / "trace")) as graph:
+        for number in range(3):
+            graph(floats(number))
+        (pid,) = [n.pid for n in graph.running.stats().nodes if n.pid]
+    calls = read_calls(tmp_path / "trace")
+    whose = [(call["node"], call["instance"], call["pid"], call["trans_id"]) for call in calls]
+    assert whose == [("cpp", 0, pid, number) for number in (1, 2, 3)]
+    times = [at for call in calls for at in (call["start"], call["end"])]
+    assert times == sorted(times) and 0 < times[-1] - times[0] < 60 and times[-1] < time.monotonic()
 
 
 def test_a_compiled_graph_holds_its_library(node, tmp_path):

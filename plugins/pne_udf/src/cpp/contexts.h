@@ -16,6 +16,7 @@
 #include "flow_func/meta_run_context.h"
 #include "invoke.h"
 #include "out_options.h"
+#include "trace.h"
 
 namespace dflow {
 // What a node instance is, and what its functions share.
@@ -38,6 +39,7 @@ struct Node {
     Bus *bus = nullptr;
     Outputs *outputs = nullptr;
     InvokedModels invoked;
+    std::unique_ptr<CallTrace> trace; // null if nobody wants one
     std::atomic<bool> is_suspended{false};
 };
 

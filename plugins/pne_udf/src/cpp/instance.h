@@ -30,6 +30,10 @@ public:
     int state();
     int Wait(int state, int64_t wait_ns);
     bool Start();
+
+    // Write a line for every call from now on; false with errno. Before `Start`.
+    bool Trace(const std::string &path, const std::string &head);
+
     void Stop();
     bool Suspend();
     bool Recover();

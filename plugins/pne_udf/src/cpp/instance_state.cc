@@ -1,5 +1,6 @@
 // What others may ask and tell an instance while it works.
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 
 #include "instance.h"
@@ -17,6 +18,17 @@ int Instance::Wait(int state, int64_t wait_ns)
     (void)changed_.wait_for(guard, std::chrono::nanoseconds(std::max<int64_t>(wait_ns, 0)),
                             [this, state] { return state_ != state; });
     return state_;
+}
+
+bool Instance::Trace(const std::string &path, const std::string &head)
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    errno = EBUSY;
+    if (is_started_) {
+        return false;
+    }
+    node_.trace = CallTrace::Open(path, head);
+    return node_.trace != nullptr;
 }
 
 bool Instance::Start()

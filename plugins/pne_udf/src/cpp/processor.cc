@@ -266,6 +266,7 @@ Event Processor::PassOn()
 
 Outcome Processor::Invoke(const std::vector<FlowMsgPtr> &inputs)
 {
+    const Traced traced(node_->trace.get(), counters_.current_trans.load(std::memory_order_relaxed));
     return Guarded([&]() -> int32_t {
         if (info_.is_stream) {
             return callee_.queue(context_, stream_arguments_);

@@ -2,6 +2,7 @@
 #include "dflow/flow_func_runtime.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -110,6 +111,14 @@ FLOW_FUNC_VISIBILITY int dflow_udf_wait(struct dflow_udf *udf, int state, int64_
 FLOW_FUNC_VISIBILITY int dflow_udf_get_state(struct dflow_udf *udf)
 {
     return Safely([=] { return udf->instance->state(); });
+}
+
+FLOW_FUNC_VISIBILITY int dflow_udf_trace(struct dflow_udf *udf, const char *path, const char *head)
+{
+    return Safely([=] {
+        return udf->instance->Trace(path, head) ? static_cast<int>(DFLOW_UDF_OK)
+                                                : Fault(DFLOW_UDF_E_SYSTEM, std::string(path) + ": " + strerror(errno));
+    });
 }
 
 FLOW_FUNC_VISIBILITY int dflow_udf_start(struct dflow_udf *udf)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import json
+import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -80,6 +82,11 @@ class CppNode(NodeWorker):
             failure = self._failure()
             self.close()
             raise failure
+        if links.trace:
+            head = {"node": self._model.name, "instance": self._instance, "pid": os.getpid()}
+            begun = json.dumps(head).rstrip("}") + ", "
+            if api.dflow_udf_trace(handle, os.fsencode(links.trace), begun.encode()):
+                raise DeployError(f"the trace cannot be written: {self._last_error()}", node=self._model.name)
 
     def run(self) -> None:
         api, handle = seam.runtime(), self._handle

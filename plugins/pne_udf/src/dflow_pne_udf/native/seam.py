@@ -158,6 +158,7 @@ _PROTOTYPES: tuple[tuple[str, object, list[object]], ...] = (
     ("dflow_udf_open", c_int, [POINTER(Config), POINTER(c_void_p)]),
     ("dflow_udf_wait", c_int, [c_void_p, c_int, c_int64]),
     ("dflow_udf_get_state", c_int, [c_void_p]),
+    ("dflow_udf_trace", c_int, [c_void_p, c_char_p, c_char_p]),
     ("dflow_udf_start", c_int, [c_void_p]),
     ("dflow_udf_stop", c_int, [c_void_p]),
     ("dflow_udf_close", None, [c_void_p]),

@@ -182,6 +182,10 @@ int dflow_udf_wait(struct dflow_udf *udf, int state, int64_t wait_ns);
 
 int dflow_udf_get_state(struct dflow_udf *udf);
 
+/* Append a line to a file for every call: `head` (`{"node": "n", `), then trans_id, start and end (CLOCK_MONOTONIC
+ * seconds). Before dflow_udf_start. */
+int dflow_udf_trace(struct dflow_udf *udf, const char *path, const char *head);
+
 /* Begin; the state is DFLOW_UDF_RUNNING soon after. */
 int dflow_udf_start(struct dflow_udf *udf);
 
