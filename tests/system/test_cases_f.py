@@ -280,6 +280,7 @@ class imports_other:
 ODD = "a b/模型 é'\"$x `;&"
 
 PROJECT = """
+    import json
     import sys
     from pathlib import Path
     import numpy as np
@@ -294,17 +295,26 @@ PROJECT = """
         print("adding", helper.ONE)
         return np.asarray(value) + helper.ONE
 
-    onnx = df.GraphProcessPoint(df.Framework.ONNX, here / "mo del.onnx").fnode(2, 1)
-    frozen = df.GraphProcessPoint(df.Framework.TENSORFLOW, here / "link é.pb").fnode(2, 1)
+    placed = here / "deploy é'$x.json"
+    devices = {"onnx": "0:0:0", "frozen": "0:0:0", "add_one": sys.argv[1]}
+    nodes = [{"flow_node_list": [name], "logic_device_list": device} for name, device in devices.items()]
+    placed.write_text(json.dumps({"batch_deploy_info": nodes}))
+    onnx = df.GraphProcessPoint(df.Framework.ONNX, here / "mo del.onnx").fnode(2, 1, "onnx")
+    frozen = df.GraphProcessPoint(df.Framework.TENSORFLOW, here / "link é.pb").fnode(2, 1, "frozen")
     options = {"cache_dir": str(here / "ca che"), "output": f"dir:{here}/lo gs", "trace": str(here / "tra ce")}
-    with df.FlowGraph([add_one.fnode()(onnx(x, y)), frozen(x, y)], options, name="graph é $HOME") as graph:
+    options["deploy_info"] = str(placed)
+    with df.FlowGraph([add_one.fnode("add_one")(onnx(x, y)), frozen(x, y)], options, name="graph é $HOME") as graph:
         one = np.load(here / "one.npy")
-        print([r.tolist() for r in graph(one, one, timeout=60)], graph.running.report.cache_hits)
+        placed_on = [s.instance for s in graph.running.deployment.status() if s.node == "add_one"]
+        print([r.tolist() for r in graph(one, one, timeout=60)], graph.running.report.cache_hits, placed_on)
 """
 
 
 def test_project_in_a_folder_of_odd_names_builds_runs_and_fills_its_cache(tmp_path: Path) -> None:
-    """BC-084: blanks, quotes, other scripts, a dollar, links; models, module, cache, logs and trace lie there."""
+    """BC-084: blanks, quotes, other scripts, a dollar, links; models, module, cache, logs, deploy file lie there.
+
+    BC-087: the second run has another deploy file and compiles nothing.
+    """
     folder = tmp_path / ODD / ("long" * 40)
     folder.mkdir(parents=True)
     shutil.copy(MODELS / "add_float.onnx", folder / "mo del.onnx")
@@ -316,9 +326,9 @@ def test_project_in_a_folder_of_odd_names_builds_runs_and_fills_its_cache(tmp_pa
     np.save(folder / "one.npy", np.ones((3,), given.dtype))
     if given.shape != (3,):
         pytest.skip("the two models take different shapes")
-    first, second = (run_script(folder, PROJECT) for _ in range(2))
-    for done, hits in ((first, 0), (second, 2)):
+    for devices, hits, instances in (("0:0:0", 0, [0]), ("0:0:0~1", 2, [0, 1])):
+        done = run_script(folder, PROJECT, devices)
         assert done.returncode == 0, done.stderr
-        assert done.stdout == f"[[3.0, 3.0, 3.0], [2.0, 2.0, 2.0]] {hits}\n", done.stderr
+        assert done.stdout == f"[[3.0, 3.0, 3.0], [2.0, 2.0, 2.0]] {hits} {instances}\n", done.stderr
     assert len(list((folder / "ca che").iterdir())) >= 2
     assert list((folder / "lo gs").glob("*.log")) and list((folder / "tra ce").iterdir())

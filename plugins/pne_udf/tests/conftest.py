@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -249,6 +250,22 @@ def make_project(folder: Path, **more: str) -> Project:
         project.write(f"{name}.cpp", text)
     project.configure()
     return project
+
+
+@pytest.fixture(scope="session")
+def make_udf_project() -> Callable[..., Project]:
+    """Makes a project of these sources only."""
+
+    def make(folder: Path, sources: dict[str, str], shift: str = "") -> Project:
+        made = Project(folder)
+        made.write("CMakeLists.txt", CMAKE)
+        for name, text in sources.items():
+            made.write(f"{name}.cpp", text)
+        made.write("shift.h", shift)
+        made.configure()
+        return made
+
+    return make
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 from pathlib import Path
@@ -103,6 +104,56 @@ def test_a_change_of_a_file_builds_again(quick, store, name):
         file.write(b"\n")
     build(quick, store, report=told.lines.append)
     assert told.builds() == 2
+
+
+def test_file_that_is_older_than_what_was_made_of_another_version_builds_again(project, store):
+    """BC-087: put back from a copy with its time, in the workspace and outside of it; make alone would not notice."""
+    header = project.folder.parent / "shared folder" / "shift.h"
+    header.parent.mkdir()
+    header.write_text("#define SHIFT 1.0f\n")
+    (project.folder / "shift.h").unlink()
+    for name in ("scale.cpp", "multi.cpp"):
+        (project.folder / name).unlink()
+    text = '#include "shift.h"\nfloat shift() { return SHIFT + 1.0f; }\n'
+    source = project.write("shift.cpp", text)
+    project.write("CMakeLists.txt", MODERN)
+    first = build(project, store)
+    for path, other in ((source, text.replace("+", "-")), (header, "#define SHIFT 2.0f\n")):
+        text, stat = path.read_text(), path.stat()
+        path.write_text(other)
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+        changed = library_in(build(project, store))
+        assert changed != library_in(first)
+        path.write_text("broken(")
+        with pytest.raises(CompileError):
+            build(project, store)
+        path.write_text(text)
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+        project.write("note.txt", f"so that the package before is not just taken again: {path}")
+        assert library_in(build(project, store)) == library_in(first)
+
+
+def test_ordinary_edit_compiles_the_changed_file_only(project, store):
+    build(project, store)
+    (tree,) = [tree for tree in store.glob("trees/*") if str(project.folder) in (_cache_of(tree).read_text())]
+    before = {path.name: path.stat().st_mtime_ns for path in tree.rglob("*.o")}
+    with (project.folder / "scale.cpp").open("a") as file:
+        file.write("\n")
+    build(project, store)
+    after = {path.name: path.stat().st_mtime_ns for path in tree.rglob("*.o")}
+    assert {name for name in before if after[name] != before[name]} == {"scale.cpp.o"}
+
+
+def _cache_of(tree: Path) -> Path:
+    return next(tree.rglob("CMakeCache.txt"))
+
+
+def library_in(package: bytes) -> bytes:
+    with tarfile.open(fileobj=io.BytesIO(package)) as archive:
+        (name,) = [name for name in archive.getnames() if name.endswith("libscale.so")]
+        file = archive.extractfile(name)
+        assert file is not None
+        return file.read()
 
 
 def test_folders_of_builds_are_no_sources(quick):

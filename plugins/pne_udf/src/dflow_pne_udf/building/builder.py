@@ -14,14 +14,16 @@ from pathlib import Path
 
 from dflow_core.errors import CompileError
 from dflow_pne_udf import sdk_dir
-from dflow_pne_udf.building.content import file_digest, files_read, record, workspace_digest
+from dflow_pne_udf.building.content import file_digest, files_read, record, workspace_digest, workspace_files
 from dflow_pne_udf.building.diagnostics import build_error
+from dflow_pne_udf.building.plain_paths import PlainSource, plain_source, plain_tree
 from dflow_pne_udf.building.probe import registered_functions
 from dflow_pne_udf.building.process import run_tool
 from dflow_pne_udf.building.release import Release, open_release, pack_release
 from dflow_pne_udf.building.scratch import Scratch
 from dflow_pne_udf.building.store import BuildStore
 from dflow_pne_udf.building.tools import Compiler, Tools, find_cmake, find_make
+from dflow_pne_udf.building.tree_state import TreeState
 from dflow_pne_udf.config import FuncConfig
 from dflow_pne_udf.config.func_config import check_sources
 from dflow_pne_udf.progress import Progress
@@ -71,7 +73,10 @@ class Builder:
             with store.tree(_tree_name(config, tools), self.limit, self.cancelled) as (tree, lock):
                 # Whoever had the lock before may have built the same.
                 kept = _whole(store.find(base))
-                return kept if kept is not None else self._built(config, tools, base, store, tree, lock)
+                if kept is not None:
+                    return kept
+                with plain_tree(tree) as place:
+                    return self._built(config, tools, base, store, place, lock)
 
     @contextlib.contextmanager
     def _place(self) -> Iterator[BuildStore]:
@@ -87,8 +92,9 @@ class Builder:
     def _built(self, config: FuncConfig, tools: Tools, base: str, store: BuildStore, tree: Path, lock: int) -> bytes:
         cmake, make = find_cmake(self.cmake), find_make()
         began = time.monotonic()
-        with self.progress.building(config.target_bin):
-            folders = self._folders(config, tools, tree, lock, (cmake, make))
+        source = plain_source(os.path.dirname(config.cmakelist), tree)
+        with self.progress.building(config.target_bin), _remembered(config, tools, source, tree):
+            folders = self._folders(config, tools, (source, tree), lock, (cmake, make))
             own = folders[sdk_dir.resource_type()]
             registered, problem = registered_functions(own / config.target_bin, self.limit)
             versions = {c.resource_type: c.version for c in tools.compilers if c.resource_type in folders}
@@ -97,16 +103,18 @@ class Builder:
             package = pack_release(release, folders)
         took = time.monotonic() - began
         self.report(f"{config.target_bin} was built in {took:.1f} s with {tools.compilers[0].version}")
-        self._keep(config, tools, base, store, tree, package)
+        self._keep(config, tools, base, store, (source, tree), package)
         return package
 
     def _keep(
-        self, config: FuncConfig, tools: Tools, base: str, store: BuildStore, tree: Path, package: bytes
+        self, config: FuncConfig, tools: Tools, base: str, store: BuildStore, places: tuple[PlainSource, Path],
+        package: bytes,
     ) -> None:
         if _base_key(config, tools) != base:
             self.report(f"{config.target_bin}: sources changed while they were compiled; the result is not kept")
             return
-        read = files_read(tree, os.path.dirname(config.cmakelist))
+        source, tree = places
+        read = [source.real(path) for path in files_read(tree, source.path)]
         outside = record(read, config.workspace, [str(tree), str(Path(__file__).parents[1] / "sdk" / "devlib")])
         try:
             store.keep(base, outside, package)
@@ -114,13 +122,13 @@ class Builder:
             self.report(f"the built package cannot be kept: {cause}")
 
     def _folders(
-        self, config: FuncConfig, tools: Tools, tree: Path, lock: int, programs: tuple[str, str]
+        self, config: FuncConfig, tools: Tools, places: tuple[PlainSource, Path], lock: int, programs: tuple[str, str]
     ) -> Mapping[str, Path]:
         """The release folder of each resource type that could be built; this machine's is among them."""
         found = {}
         for compiler in tools.compilers:
             try:
-                found[compiler.resource_type] = self._build(config, compiler, tree, lock, programs)
+                found[compiler.resource_type] = self._build(config, compiler, places, lock, programs)
             except CompileError as error:
                 if compiler.resource_type == sdk_dir.resource_type() or self.cancelled():
                     raise
@@ -128,9 +136,10 @@ class Builder:
         return found
 
     def _build(
-        self, config: FuncConfig, compiler: Compiler, tree: Path, lock: int, programs: tuple[str, str]
+        self, config: FuncConfig, compiler: Compiler, places: tuple[PlainSource, Path], lock: int,
+        programs: tuple[str, str],
     ) -> Path:
-        cmake, make = programs
+        (cmake, make), (source, tree) = programs, places
         build, release = tree / compiler.resource_type / "build", tree / compiler.resource_type / "release"
         # What an earlier build has put there must not pass for a result of this one.
         shutil.rmtree(release, ignore_errors=True)
@@ -138,7 +147,7 @@ class Builder:
         release.mkdir()
         library = release / config.target_bin
         configure = [
-            cmake, "-S", os.path.dirname(config.cmakelist), "-B", str(build), "-G", "Unix Makefiles",
+            cmake, "-S", source.path, "-B", str(build), "-G", "Unix Makefiles",
             f"-DCMAKE_MAKE_PROGRAM={make}", f"-DTOOLCHAIN={compiler.path}", f"-DUDF_TARGET_LIB={config.target}",
             "-DRELEASE_DIR=../release", f"-DRESOURCE_TYPE={compiler.resource_type}",
         ]
@@ -187,6 +196,20 @@ def check_registered(config_functions: tuple[str, ...], release: Release, place:
             f"{place}: {release.target_bin} does not register {', '.join(map(repr, missing))}; it registers: {there}",
             hint="func_name is the name given to REGISTER_FLOW_FUNC or RegProcFunc",
         )
+
+
+@contextlib.contextmanager
+def _remembered(config: FuncConfig, tools: Tools, source: PlainSource, tree: Path) -> Iterator[None]:
+    """Around a build: without the objects of former ones, if make could take them for those of changed sources."""
+    state, sources = TreeState(tree), workspace_files(config.workspace)
+    if not state.is_sound(sources):
+        for compiler in tools.compilers:
+            shutil.rmtree(tree / compiler.resource_type / "build", ignore_errors=True)
+    state.begin(sources)
+    try:
+        yield
+    finally:
+        state.end(source.real(path) for path in files_read(tree, source.path))
 
 
 def _whole(package: bytes | None) -> bytes | None:

@@ -41,6 +41,11 @@ def workspace_digest(workspace: str, leave_out: str) -> str:
     return digest.hexdigest()
 
 
+def workspace_files(workspace: str) -> list[str]:
+    """Paths of the files of a workspace, in order."""
+    return [os.path.join(workspace, name) for name in _files(workspace)]
+
+
 def file_digest(path: str) -> str:
     """SHA-256 of a file's content."""
     digest = hashlib.sha256()
@@ -70,7 +75,7 @@ def state_of(path: str) -> str:
         return _system_state(path, int(time.monotonic()))
     try:
         stat = os.stat(path)
-        return _known(path, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        return _known(path, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
     except OSError:
         return ""
 
@@ -149,5 +154,5 @@ def _system_state(path: str, _second: int) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def _known(path: str, _inode: int, _size: int, _changed: int) -> str:
+def _known(path: str, _inode: int, _size: int, _modified: int, _changed: int) -> str:
     return file_digest(path)
