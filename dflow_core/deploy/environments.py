@@ -10,14 +10,18 @@ from dflow_core.deploy.processes import probe_interpreter
 from dflow_core.errors import StartupError
 from dflow_core.model import PneModel, ProcessPlan, UdfModel
 
-_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "NUMEXPR_NUM_THREADS",
+    "OPENCV_FOR_THREADS_NUM", "TF_NUM_INTRAOP_THREADS", "RAYON_NUM_THREADS",
+)
+"""What OpenMP, the BLAS libraries, numexpr, OpenCV, TensorFlow and libraries in Rust read when they are loaded."""
 # What cloudpickle writes where it takes code along instead of the name it can be imported by.
 _BY_VALUE = (b"_make_function", b"_make_skeleton_class", b"_builtin_type")
 
 
 def thread_environment(threads: int) -> dict[str, str]:
-    """Variables that hold numeric libraries to so many threads."""
-    return dict.fromkeys(_THREAD_VARIABLES, str(max(1, threads)))
+    """Variables that hold numeric libraries to so many threads; those that the user has set go before them."""
+    return dict.fromkeys(THREAD_VARIABLES, str(max(1, threads)))
 
 
 def check_interpreter(python: str, plan: ProcessPlan, models: Mapping[str, PneModel]) -> None:

@@ -25,6 +25,10 @@ from dflow_core.model import FlowModel, GraphModel, InstancePlace, NodePlacement
 from dflow_core.options import nearest
 
 
+HEAVY_LOAD = "_dflow_heavy_load"
+"""Init parameter of a compiled C++ function that is to run on the CPUs beside the device it is put on."""
+
+
 @dataclass(slots=True)
 class Placer:
     """Places the nodes of one graph.
@@ -88,10 +92,17 @@ class Placer:
         ]
         if sub.options.instances > 1 and sub.options.instances != len(places):
             reason += f"; instances={sub.options.instances} of the node does not count"
-        if places and sub.engine not in self.engines:
-            reason += "; runs on the host's CPUs" if places[0].resource_type != self.host_type else ""
+        reason += self._why_cpu(sub, places)
         dispatch = sub.options.dispatch or ("least_loaded" if info.dynamic else "transaction")
         return NodePlacement(name, tuple(places), dispatch if len(places) > 1 else "", reason)
+
+    def _why_cpu(self, sub: PneModel, places: Sequence[InstancePlace]) -> str:
+        """Why a node that is put on devices which are no CPUs runs on CPUs all the same; "" for others."""
+        devices = [self.topology.devices[place.logical_device] for place in places]
+        if sub.engine in self.engines or all(device.resource_type == device.host_type for device in devices):
+            return ""
+        heavy = isinstance(sub, UdfModel) and sub.params.get(HEAVY_LOAD) is True
+        return "; on CPUs, as heavy_load says" if heavy else f"; on CPUs, as engine {sub.engine} has no other devices"
 
     def _device(self, text: str, found: Assignment, info: DeployInfo) -> LogicalDevice | None:
         device = self.topology.devices.get(text)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from dflow_core.deploy.deploy_info import DeployInfo, read_deploy_info
 from dflow_core.deploy.device_ids import parse_device_option
+from dflow_core.deploy.environments import THREAD_VARIABLES
 from dflow_core.deploy.placement import Placer
 from dflow_core.deploy.resource_file import read_resource_file
 from dflow_core.deploy.resources import Resources
@@ -59,6 +60,11 @@ def place_nodes(
     shares = {name: entry.shares_process for name, entry in engines.items()}
     wanted = _default_devices(options.model_devices, topology)
     info: DeployInfo | None = read_deploy_info(options.deploy_info) if options.deploy_info else None
+    notes += [
+        f"{name}={environ[name]} of the environment goes before the threads of every node"
+        for name in THREAD_VARIABLES
+        if environ.get(name)
+    ]
     placer = Placer(model, topology, own, shares, host, wanted)
     made = placer.place(info) if info is None or not info.file.faults else []
     if info is not None:

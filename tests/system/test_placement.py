@@ -137,6 +137,23 @@ def test_one_instance_of_everything_gives_the_same(tmp_path, five_devices):
 
 
 @df.pyflow
+def libraries(_: int) -> list[int]:
+    """Threads that OpenCV may use here, and those that OpenMP is told."""
+    import cv2
+
+    return [cv2.getNumThreads(), int(os.environ["OMP_NUM_THREADS"])]
+
+
+def test_libraries_in_a_node_use_the_threads_of_its_budget():
+    x = df.FlowData("x")
+    nodes = [libraries.fnode("one"), libraries.fnode("three", threads=3)]
+    with df.FlowGraph([node(x) for node in nodes], {"stop_timeout": "1"}) as graph:  # type: ignore[misc]
+        assert graph(0, timeout=30) == ([1, 1], [3, 3])
+        budget = graph.running.deployment.plan.budget  # type: ignore[union-attr]
+        assert [(share.node, share.threads) for share in budget] == [("one", 1), ("three", 3)]
+
+
+@df.pyflow
 def where(value: int) -> tuple[int, int]:
     """What came, and which process it came to."""
     return value, os.getpid()

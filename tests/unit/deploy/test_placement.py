@@ -197,6 +197,10 @@ def test_models_go_to_the_devices_of_their_engine(tmp_path):
     model = chain(udf("pre"), npu("net"))
     placed = place(model, tmp_path, listed(pre="0:0:1", net="0:0:0~1"), npus=NPUS, cpus=1)
     assert devices(placed) == {"pre": ["cpu:1"], "net": ["npu:0", "npu:1"]}
+    assert placed.placements[0].reason.endswith("; on CPUs, as engine UDF has no other devices")
+    heavy = replace(udf("pre"), params={"_dflow_heavy_load": True})
+    info = listed(pre="0:0:1", net="0:0:0~1")
+    assert place(chain(heavy, npu("net")), tmp_path, info, npus=NPUS).placements[0].reason.endswith("as heavy_load says")
     types = {one.node: [place.resource_type for place in one.places] for one in placed.placements}
     assert types == {"pre": [HOST], "net": ["Ascend", "Ascend"]}
     plan = plan_of(model, placed)
@@ -265,6 +269,11 @@ def test_the_variable_goes_before_the_option(tmp_path):
     with pytest.raises(PlacementError, match="variable RESOURCE_CONFIG_PATH"):
         environ = {"RESOURCE_CONFIG_PATH": str(path)}
         place_nodes(chain(udf("a")), Options(resource_file="/other"), Resources(1), engines(), environ)
+
+
+def test_variables_that_go_before_the_thread_budget_are_told():
+    placed = place_nodes(chain(udf("a")), Options(), Resources(1), engines(), {"OMP_NUM_THREADS": "8"})
+    assert placed.notes == ("OMP_NUM_THREADS=8 of the environment goes before the threads of every node",)
 
 
 def test_devices_of_other_machines_cannot_be_used(tmp_path):

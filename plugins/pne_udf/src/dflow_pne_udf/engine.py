@@ -14,6 +14,7 @@ from dflow_pne_udf.progress import Progress
 
 CMAKE = "plugin.udf.cmake"
 CPU_NUM = "__cpu_num"
+HEAVY_LOAD = "_dflow_heavy_load"
 TIMEOUT = "plugin.udf.build_timeout"
 _UNKNOWN = TensorSpec(DataType.UNDEFINED)
 
@@ -62,8 +63,9 @@ class UdfEngine(Engine):
 
         config = read_config(point.compile_config_path)
         inputs, outputs = (_UNKNOWN,) * config.input_num, (_UNKNOWN,) * config.output_num
-        # As upstream has it, a function can ask for this parameter too.
+        # As upstream has it, a function can ask for these parameters too.
         params = dict(point.init_params) | ({CPU_NUM: config.cpu} if config.cpu else {})
+        params |= {HEAVY_LOAD: True} if config.heavy_load else {}
         if config.is_builtin:
             name = config.functions[0].name
             return UdfModel(
