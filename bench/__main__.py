@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SUBJECTS = ("hop", "nodes", "startup", "models", "udf_build", "udf_pass", "ocr", "offline", "npu")
+SUBJECTS = ("hop", "nodes", "instances", "startup", "models", "udf_build", "udf_pass", "ocr", "offline", "npu")
 BY_NAME_ONLY = ("soak",)
 
 

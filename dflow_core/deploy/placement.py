@@ -24,7 +24,6 @@ from dflow_core.deploy.topology import EngineDevices, LogicalDevice, Topology
 from dflow_core.model import FlowModel, GraphModel, InstancePlace, NodePlacement, PneModel, UdfModel
 from dflow_core.options import nearest
 
-
 HEAVY_LOAD = "_dflow_heavy_load"
 """Init parameter of a compiled C++ function that is to run on the CPUs beside the device it is put on."""
 

@@ -199,8 +199,8 @@ def test_models_go_to_the_devices_of_their_engine(tmp_path):
     assert devices(placed) == {"pre": ["cpu:1"], "net": ["npu:0", "npu:1"]}
     assert placed.placements[0].reason.endswith("; on CPUs, as engine UDF has no other devices")
     heavy = replace(udf("pre"), params={"_dflow_heavy_load": True})
-    info = listed(pre="0:0:1", net="0:0:0~1")
-    assert place(chain(heavy, npu("net")), tmp_path, info, npus=NPUS).placements[0].reason.endswith("as heavy_load says")
+    beside = place(chain(heavy, npu("net")), tmp_path, listed(pre="0:0:1", net="0:0:0~1"), npus=NPUS)
+    assert beside.placements[0].reason.endswith("as heavy_load says")
     types = {one.node: [place.resource_type for place in one.places] for one in placed.placements}
     assert types == {"pre": [HOST], "net": ["Ascend", "Ascend"]}
     plan = plan_of(model, placed)
