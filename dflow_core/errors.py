@@ -15,7 +15,10 @@
         StartupError               a node's executor did not come up; holds the child's text
       RunError                     a transaction ended without a result
         NodeError                  user code or a model raised; holds the remote traceback
-        AlignmentError             a join could not complete
+        AlignmentError             parts that belong together cannot meet
+          LateError                a part had not come within the limits of the alignment
+          MissingError             a part cannot come: its input was not fed
+        RaisedError                a function raised an exception for this transaction
         DroppedError               a node chose to send nothing for this transaction
         CancelledError             the caller cancelled it
           DeadlineError            its deadline passed before it ended (also a TimeoutError)
@@ -232,7 +235,50 @@ class NodeError(RunError):
 
 
 class AlignmentError(RunError):
-    """A join could not complete: a part is missing or came too late."""
+    """Parts that belong together cannot meet, or did not.
+
+    `outputs` holds what had come, one value per output of the graph, where it was the results that were aligned and
+    what is incomplete is not dropped; empty otherwise.
+    """
+
+    outputs: tuple[object, ...] = ()
+
+
+class LateError(AlignmentError):
+    """A part had not come within the limits of the alignment; should it come later, it is dropped."""
+
+
+class MissingError(AlignmentError):
+    """A part did not come within the limits of the alignment, because not all inputs of the graph were fed."""
+
+
+class RaisedError(RunError):
+    """A function raised an exception for this transaction, with `raise_exception` or `RaiseException`.
+
+    Args:
+        message: What happened.
+        code: Code the function gave.
+        user_context_id: Number the function gave along.
+        start_time, end_time, flow_flags, user_data: Of the message it was working on.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int,
+        user_context_id: int = 0,
+        node: str | None = None,
+        instance: int | None = None,
+        trans_id: int | None = None,
+        start_time: int = 0,
+        end_time: int = 0,
+        flow_flags: int = 0,
+        user_data: bytes = b"",
+    ) -> None:
+        self.code, self.user_context_id = code, user_context_id
+        self.start_time, self.end_time, self.flow_flags, self.user_data = start_time, end_time, flow_flags, user_data
+        super().__init__(message, node=node, instance=instance, trans_id=trans_id)
 
 
 class DroppedError(RunError):

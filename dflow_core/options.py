@@ -18,6 +18,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
+from dflow_core.cann_options import OF_CANN, pool_sizes
 from dflow_core.errors import OptionError
 
 Value: TypeAlias = bool | int | float | str
@@ -94,6 +95,13 @@ class Options:
     output: str = _option(
         "stderr", _GRAPH, "where executors' output goes: stderr, logging, none, or dir:PATH for a file per process"
     )
+    align_max_cache: int = _option(
+        0, _GRAPH, "incomplete sets kept where messages meet; 0 lets them wait without limit"
+    )
+    align_timeout: float = _option(0.0, _GRAPH, "age at which an incomplete set is given up; 0 never", unit="seconds")
+    align_drop: bool = _option(False, _GRAPH, "whether a set that is given up is dropped, else given out as it is")
+    exception_catch: bool = _option(False, _GRAPH, "whether functions may raise exceptions for all other functions")
+    n_mapping: bool = _option(False, ("graph",), "whether nodes make other than one output of one input")
     stall_report: float = _option(
         10.0, _GRAPH, "time without movement, or of one call, after which a report says who waits for what; 0 is off",
         unit="seconds",
@@ -156,19 +164,6 @@ def _table() -> Mapping[str, OptionInfo]:
 OPTIONS: Mapping[str, OptionInfo] = _table()
 _ALIASES = {alias: info.key for info in OPTIONS.values() for alias in info.aliases}
 
-_OF_CANN = {
-    "ge.graphRunMode": "dflow runs inference only",
-    "ge.exec.deviceId": "devices are chosen by the deploy plan",
-    "ge.exec.logicalDeviceClusterDeployMode": "devices are chosen by the deploy plan",
-    "ge.externalWeight": "weights always stay in the compiled file",
-    "ge.externalWeightDir": "weights always stay in the compiled file",
-    "ge.socVersion": "there is no NPU engine yet",
-    "ge.exec.precision_mode": "give precision= to the GraphProcessPoint",
-    "ge.exec.enableFusion": "messages are never fused",
-    "ge.exec.graphExecTimeout": "use fetch_timeout (seconds)",
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Effective:
     """An option in force, and where its value came from (`node`, `graph`, `session`, a variable, `default`)."""
@@ -186,7 +181,7 @@ def find(key: str) -> OptionInfo:
     """
     info = OPTIONS.get(_ALIASES.get(key, key))
     if info is None:
-        reason = _OF_CANN.get(key)
+        reason = OF_CANN.get(key)
         if reason:
             raise OptionError(f"option {key!r} would have no effect here", hint=f"leave it out: {reason}")
         raise OptionError(f"unknown option {key!r}", hint=nearest(key, OPTIONS))
@@ -204,7 +199,7 @@ def parse(key: str, value: object) -> Value:
         OptionError: an unknown option, or a value it cannot have.
     """
     info = find(key)
-    parsed = _convert(info, _pool_sizes(key, value) if key == "ge.flowGraphMemMaxSize" else value)
+    parsed = _convert(info, pool_sizes(key, value) if key == "ge.flowGraphMemMaxSize" else value)
     if info.choices and parsed not in info.choices:
         known = " or ".join(info.choices)
         raise OptionError(f"option {key!r}: expected {known}, got {value!r}", hint=nearest(str(value), info.choices))
@@ -385,14 +380,6 @@ def _number(text: str, is_size: bool) -> int:
     if is_size and unit in _MULTIPLES:
         return int(float(text[:-1]) * _MULTIPLES[unit])
     return int(text)
-
-
-def _pool_sizes(key: str, value: object) -> object:
-    """CANN's list `size[:limit],...` of memory pools as one size; dflow has one pool."""
-    try:
-        return sum(int(pool.split(":")[0]) for pool in str(value).split(","))
-    except ValueError as error:
-        raise OptionError(f"option {key!r}: expected size[:limit],..., got {value!r}") from error
 
 
 def _text(value: Value) -> str:

@@ -43,7 +43,7 @@ from dflow_core.options import Options, Value, as_texts, from_texts, normalize, 
 from dflow_core.plugins import PluginRegistry, load_plugins
 from dflow_core.recording import Keeper, Recorder
 from dflow_core.spi import Deployer, Deployment, FlowFunc
-from dflow_core.types import TensorSpec
+from dflow_core.types import AlignLimits, TensorSpec
 
 
 class RunningGraph:
@@ -73,6 +73,8 @@ class RunningGraph:
         self.client = GraphClient(
             model.name, relation.input_names, relation.output_names, backend, options.max_unfetched,
             observer=recorder,
+            limits=AlignLimits(options.align_max_cache, options.align_timeout, options.align_drop),
+            catches=options.exception_catch,
         )
         if deployment is not None:
             deployment.introduce(self.answer)
@@ -284,7 +286,8 @@ class DFlowSession:
         """
         loaders = {part.engine: self.registry.engine(part.engine).worker() for part in model.submodels.values()}
         return InlineBackend(
-            model, loaders, lambda name: self.registry.udf(name).factory(), records=records, wrap=wrap, only=only
+            model, loaders, lambda name: self.registry.udf(name).factory(), records=records, wrap=wrap, only=only,
+            options=as_texts(self._options_of(model)),
         )
 
     def close(self) -> None:

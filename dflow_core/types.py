@@ -6,7 +6,7 @@ The numbers are CANN's (`ge::DataType`), because they travel in message descript
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -197,6 +197,35 @@ class FuncSpec:
     stream_input: bool = False
     n_mapping: bool = False
     generator: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlignLimits:
+    """How long parts that belong together wait for each other, at joins and at the outputs of a graph.
+
+    Args:
+        max_cache: Incomplete sets kept; 0 puts no limits at all in force.
+        timeout: Seconds after which an incomplete set is given up; 0 never.
+        drop: Whether what is given up is dropped; else it is given out as it is.
+    """
+
+    max_cache: int = 0
+    timeout: float = 0.0
+    drop: bool = False
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> AlignLimits:
+        """From graph options as texts."""
+        return cls(
+            int(options.get("align_max_cache") or 0), float(options.get("align_timeout") or 0),
+            options.get("align_drop", "0") == "1",
+        )
+
+    def __bool__(self) -> bool:
+        return self.max_cache > 0
+
+
+NO_LIMITS = AlignLimits()
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from dflow_core.compiler.passes import (
 from dflow_core.compiler.relation import build_relation
 from dflow_core.compiler.report import BuildReport
 from dflow_core.errors import GraphError, PackagingError, PluginError
-from dflow_core.graph import FlowGraph
+from dflow_core.graph import FlowGraph, exception_faults
 from dflow_core.model import GRAPH_OPTIONS, FlowModel
 from dflow_core.options import as_texts, normalize, resolve
 from dflow_core.plugins import PluginRegistry
@@ -84,9 +84,11 @@ class FlowModelBuilder:
             GraphError: the graph has faults; holds all of them.
             PluginError: a plugin it needs is missing.
         """
-        resolve(self._session, graph.options)
+        options = resolve(self._session, graph.options)
         describe = Describer(self._registry, graph, self._session)
-        faults = graph.faults(describe)
+        faults = list(graph.faults(describe))
+        if options.exception_catch:
+            faults += exception_faults(graph, options.align_max_cache)
         if faults:
             raise GraphError(graph.name, faults)
         lowered: IrGraph = lower(graph, describe=describe)
@@ -94,7 +96,7 @@ class FlowModelBuilder:
             Prune(), LoadModels(), InsertBatchNodes(), Flatten(), Prune(), AssignEngines(self._registry, self._session),
         ])
         result = passes.run(lowered)
-        stalls = batch_faults(result.graph, resolve(self._session, graph.options).max_in_flight)
+        stalls = batch_faults(result.graph, options.max_in_flight)
         if stalls:
             raise GraphError(graph.name, stalls)
         return result

@@ -19,6 +19,7 @@ from dflow_core.graph import (
     ModelProcessPoint,
     ProcessPoint,
     TimeBatch,
+    exception_faults,
 )
 from dflow_core.model import inspect_om
 from dflow_core.options import resolve
@@ -113,7 +114,10 @@ def check_graph(
         faults.append(Fault("plugin", missing.node or graph.name, "", missing.message, missing.hint or ""))
     for node, _, scope in walk(graph):
         faults += _builtin_faults(node, registry, scope)
-    limit = resolve(session, graph.options).max_in_flight
+    options = resolve(session, graph.options)
+    if options.exception_catch:
+        faults += exception_faults(graph, options.align_max_cache)
+    limit = options.max_in_flight
     if limit and not faults:
         with contextlib.suppress(DflowError):  # what stands in its way is told when it is compiled
             flat = PassSequence([InsertBatchNodes(), Flatten()]).run(lower(graph, describe=describe)).graph

@@ -25,7 +25,7 @@ from dflow_core.deploy.sinks import make_sink
 from dflow_core.deploy.supervisor import Supervisor
 from dflow_core.deploy.template import Template
 from dflow_core.errors import ClosedError, DflowError
-from dflow_core.model import DeployPlan, FlowModel, ProcessPlan
+from dflow_core.model import DeployPlan, ExceptionNote, FlowModel, ProcessPlan, own_part
 from dflow_core.model.control_serde import InstanceState, LoadRequest
 from dflow_core.plugins import PluginRegistry, load_plugins
 from dflow_core.spi import Deployer, Deployment, GroupConfig, InstanceStatus, MemoryGroup, Overflow, Transport
@@ -135,6 +135,7 @@ class LocalDeployment(Deployment):
         self._options, self._settings, self._template = dict(options), settings, template
         self._executor, self._builtins = executor, builtins
         self._models = model.submodels
+        self._own = frozenset(own_part(model).submodels)  # what other nodes call answers to those
         self._files = ModelFiles(model.submodels)
         self._owner = OwnedByProcess.here(f"the running graph {plan.graph!r}")
         self._close_lock = threading.Lock()
@@ -192,6 +193,13 @@ class LocalDeployment(Deployment):
     def tell_cancelled(self) -> None:
         if not self._closed:
             self._supervisor.tell_cancelled()
+
+    def watch_exceptions(self, call: Callable[[ExceptionNote], None]) -> None:
+        def hear(note: ExceptionNote) -> None:
+            if note.node in self._own:
+                call(note)
+
+        self._supervisor.on_exception = hear
 
     def introduce(self, answer: Callable[[str], Mapping[str, object]]) -> None:
         with self._close_lock, contextlib.suppress(OSError):  # without a door it runs as well

@@ -42,9 +42,10 @@ from dflow_core.deploy.queue_closer import QueueCloser
 from dflow_core.deploy.recovery import Cause, answers_for, merge_dead_parts
 from dflow_core.deploy.status_board import StatusBoard
 from dflow_core.errors import ClosedError, DeployError, DflowError, PeerGoneError, UsageError
-from dflow_core.model import DeployPlan, PneModel, ProcessPlan
+from dflow_core.model import DeployPlan, ExceptionTable, PneModel, ProcessPlan
 from dflow_core.model.control_serde import (
     ControlMessage,
+    ExceptionNote,
     Failure,
     Fatal,
     InstanceDone,
@@ -95,6 +96,8 @@ class Supervisor:
         self._board = StatusBoard(self._loop, models, lambda member, why: self._handle(member, Overdue(why)))
         self._closing = self._telling = False
         self.members = tuple(self._member(process) for process in plan.processes)
+        self._exceptions = ExceptionTable()
+        self.on_exception: Callable[[ExceptionNote], None] | None = None
         self.failure: DflowError | None = None
         self.ready = threading.Event()
         self.settled = threading.Event()
@@ -278,9 +281,21 @@ class Supervisor:
             self._handle(member, Unable(message.failure))
         elif isinstance(message, Status):
             self._board.take(member, message)
+        elif isinstance(message, ExceptionNote):
+            self._spread(message)
         elif isinstance(message, InstanceDone):
             member.done.add((message.model, message.index))
             self._closer.done(message.model, message.index)
+
+    def _spread(self, raised: ExceptionNote) -> None:
+        """Tell the application and every process of an exception that a function has raised."""
+        for note in self._exceptions.add(raised):
+            if not note.expired and self.on_exception is not None:
+                self.on_exception(note)
+            for member in self._running():
+                if member.process is not None:
+                    member.process.connection.send(note)
+                    self._listen(member, member.process)
 
     def _ended(self, member: Member, code: int | None) -> None:
         process = member.process

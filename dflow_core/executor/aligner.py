@@ -27,14 +27,14 @@ from dflow_core.message import NO_AUX, Aux, DataFlag, ErrorInfo, FlowMsg, MsgInf
 Key: TypeAlias = tuple[int, int, bool]
 MessageSet: TypeAlias = tuple[FlowMsg, ...]
 
-_REMEMBERED = 16384
+REMEMBERED = 16384
 """Far more than are ever under way; each takes some 200 bytes."""
 
 
 class RecentKeys:
     """A bounded memory of keys, the oldest forgotten first."""
 
-    def __init__(self, limit: int = _REMEMBERED) -> None:
+    def __init__(self, limit: int = REMEMBERED) -> None:
         self._keys: OrderedDict[object, None] = OrderedDict()
         self._limit = limit
 
@@ -43,6 +43,10 @@ class RecentKeys:
         self._keys[key] = None
         if len(self._keys) > self._limit:
             self._keys.popitem(last=False)
+
+    def discard(self, key: object) -> None:
+        """Forget a key."""
+        self._keys.pop(key, None)
 
     def __contains__(self, key: object) -> bool:
         return key in self._keys
@@ -87,7 +91,20 @@ class Aligner:
 
     def note_pair(self, key: tuple[int, int]) -> None:
         """Count a key as complete that was paired outside."""
-        self._done.add(_number(*key))
+        self._done.add(number_of(*key))
+
+    def poison(self, trans_id: int) -> None:
+        """Drop what there is of a transaction and what is still to come: it has ended."""
+        for head in {self._batch_of[key] for key in self._batch_of if key[0] == trans_id}:
+            for port, part in self._split(head):
+                self._waiting.setdefault(key_of(part), [[] for _ in range(self._ports)])[port].append(part)
+        for waiting in [key for key in self._waiting if key[0] == trans_id]:
+            del self._waiting[waiting]
+        self._poisoned.add(trans_id)
+
+    def unpoison(self, trans_id: int) -> None:
+        """Stop dropping a transaction; see `poison`."""
+        self._poisoned.discard(trans_id)
 
     def offer(self, port: int, msg: FlowMsg) -> list[MessageSet]:
         """Take a message; returns the sets it completes, oldest first."""
@@ -95,7 +112,7 @@ class Aligner:
             return [(msg,)] if self._is_wanted(port, msg) else []
         if not self._held and not msg.aux.members:  # as nearly always: no batch here, and none waits
             return self._add(port, msg) if self._is_wanted(port, msg) else []
-        parts = [(port, part) for part in _split_members(msg)]
+        parts = [(port, part) for part in split_members(msg)]
         is_end = msg.info.data_flag & DataFlag.END
         if len(parts) > 1 and not is_end and self._can_hold(port, msg):
             return self._hold(port, msg)
@@ -126,7 +143,7 @@ class Aligner:
     def _hold(self, port: int, msg: FlowMsg) -> list[MessageSet]:
         head = msg.info.key
         is_known = head in self._held and port in self._held[head]
-        if msg.info.data_flag & DataFlag.INJECTED and (is_known or _number(*head) in self._done):
+        if msg.info.data_flag & DataFlag.INJECTED and (is_known or number_of(*head) in self._done):
             return []
         held = self._held.setdefault(head, {})
         held[port] = msg
@@ -135,13 +152,13 @@ class Aligner:
             return []
         self._forget(head)
         for key in msg.keys:
-            self._done.add(_number(*key))
+            self._done.add(number_of(*key))
         return [tuple(held[place] for place in range(self._ports))]
 
     def _split(self, head: tuple[int, int]) -> list[tuple[int, FlowMsg]]:
         """The single messages that batches waiting under a head stand for."""
         held = self._forget(head)
-        return [(place, part) for place, batch in held.items() for part in _split_members(batch)]
+        return [(place, part) for place, batch in held.items() for part in split_members(batch)]
 
     def _forget(self, head: tuple[int, int]) -> dict[int, FlowMsg]:
         held = self._held.pop(head)
@@ -161,9 +178,9 @@ class Aligner:
         return not self._poisoned or msg.info.trans_id not in self._poisoned
 
     def _add(self, port: int, msg: FlowMsg) -> list[MessageSet]:
-        key = _key(msg)
+        key = key_of(msg)
         waiting = self._waiting.get(key)
-        if msg.info.data_flag & DataFlag.INJECTED and (_number(*key) in self._done or (waiting and waiting[port])):
+        if msg.info.data_flag & DataFlag.INJECTED and (number_of(*key) in self._done or (waiting and waiting[port])):
             return []
         if self._replaced and (key, port) in self._replaced:
             del self._replaced[key, port]
@@ -177,7 +194,7 @@ class Aligner:
             complete = tuple([queue.pop(0) for queue in waiting])
             if not any(waiting):
                 del self._waiting[key]
-            self._done.add(_number(*key))
+            self._done.add(number_of(*key))
             return [complete]
         other = self._waiting.get((key[0], key[1], not key[2]))
         if other is not None and not any(a and b for a, b in zip(waiting, other)):
@@ -188,31 +205,30 @@ class Aligner:
         """Remember that what was put in stands for a message that may still come."""
         self._replaced[key, port] = None
         self._replaced_ids.add(key[0])
-        if len(self._replaced) > _REMEMBERED:
+        if len(self._replaced) > REMEMBERED:
             del self._replaced[next(iter(self._replaced))]
 
     def _poison(self, msg: FlowMsg) -> MessageSet:
         """End a transaction whose parts cannot pair."""
         trans_id = msg.info.trans_id
-        for key in [key for key in self._waiting if key[0] == trans_id]:
-            del self._waiting[key]
-        self._poisoned.add(trans_id)
+        self.poison(trans_id)
         text = "one input got a stream of parts where another got a single message, so they cannot be paired"
         error = ErrorInfo("align", text, "AlignmentError")
         info = replace(msg.info, data_flag=DataFlag.ERROR | DataFlag.NULL)
         return tuple(FlowMsg(info, None, Aux(error=error)) for _ in range(self._ports))
 
 
-def _number(trans_id: int, label: int, is_end: bool = False) -> int:
+def number_of(trans_id: int, label: int, is_end: bool = False) -> int:
     """A key as one number: tens of thousands are remembered, and this takes half the memory."""
     return trans_id << 33 | label << 1 | is_end
 
 
-def _key(msg: FlowMsg) -> Key:
+def key_of(msg: FlowMsg) -> Key:
+    """What a message is paired by."""
     return msg.info.trans_id, msg.info.data_label, bool(msg.info.data_flag & DataFlag.END)
 
 
-def _split_members(msg: FlowMsg) -> list[FlowMsg]:
+def split_members(msg: FlowMsg) -> list[FlowMsg]:
     """The message without its members, and a stand-in for each member that is not its head."""
     if not msg.aux.members:
         return [msg]

@@ -9,6 +9,7 @@ from dflow_core.errors import DflowError
 from dflow_core.executor.cancel_board import Words, no_words
 from dflow_core.executor.meter import NodeStats
 from dflow_core.message import Block, FlowMsg
+from dflow_core.model import ExceptionNote
 from dflow_core.spi import QueueStats
 
 ALLOC_LIMIT = 30.0
@@ -57,6 +58,10 @@ class Backend(abc.ABC):
 
     def failed_calls(self) -> list[bytes]:
         """Calls of nodes that failed since this was asked last, packed; only where a recording is made."""
+        return []
+
+    def take_exceptions(self) -> list[ExceptionNote]:
+        """Exceptions that functions have raised since the last call; whoever pumps asks."""
         return []
 
     @abc.abstractmethod

@@ -55,6 +55,9 @@ class CallOwner(Protocol):
     def called(self, key: str) -> CalledGraph:
         """A graph that functions of the node call."""
 
+    def raise_exception(self, context: CallContext, code: int, user_context_id: int) -> None:
+        """Raise an exception for the transaction of an open call."""
+
 
 @dataclass(slots=True)
 class _Output:
@@ -86,6 +89,8 @@ class CallContext(RunContext):
         self.inputs = inputs
         self.started = clock()
         self.is_deferred = False
+        self.owes_nothing = False
+        self.raised: tuple[ErrorInfo, int] | None = None
         self._owner = owner
         self._spec = spec
         self._head = head
@@ -161,6 +166,9 @@ class CallContext(RunContext):
         graph = self._owner.called(key)
         return graph.start(self._head.info if self._head is not None else MsgInfo(), inputs)
 
+    def raise_exception(self, code: int, user_context_id: int = 0) -> None:
+        self._owner.raise_exception(self, code, user_context_id)
+
     def fail_with(self, msg: FlowMsg, error: ErrorInfo, index: int | None = None, ret_code: int = 0) -> None:
         """End a message with an error, and the code the function gave, if it gave one."""
         flags = msg.info.data_flag | DataFlag.ERROR | DataFlag.NULL
@@ -178,7 +186,7 @@ class CallContext(RunContext):
                 value, aux, changes = output.held_back[0]
                 assert self._head is not None
                 self._emit(index, value, self._head.info, aux, changes)
-            elif self._head is not None and not self._spec.holds_inputs:
+            elif self._head is not None and not self._spec.holds_inputs and not self.owes_nothing:
                 self.skip(self._head, index)
             output.held_back.clear()
 

@@ -6,7 +6,6 @@ methods are thread-safe.
 
 from __future__ import annotations
 
-import functools
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,12 +24,15 @@ from dflow_core.executor.cancelling import Traces
 from dflow_core.executor.deadlines import deadline_in, earlier, never, remaining
 from dflow_core.executor.endings import Endings
 from dflow_core.executor.monitor import StallMonitor
-from dflow_core.executor.observed import ObservedBackend, ObservedTable, Observer
+from dflow_core.executor.observed import ObservedBackend, Observer
+from dflow_core.executor.other_ends import OtherEnds
 from dflow_core.executor.parcel import NO_INFO, Parcel
 from dflow_core.executor.pump import Pump
 from dflow_core.executor.result_order import ResultOrder
-from dflow_core.executor.transactions import Channel, Counters, Outcome, TransactionTable
+from dflow_core.executor.tables import make_table
+from dflow_core.executor.transactions import Channel, Counters, Outcome
 from dflow_core.message import Block, FeedInfo, FlowMsg, seal
+from dflow_core.types import NO_LIMITS, AlignLimits
 
 _ALLOC_SLICE = 0.02
 
@@ -45,12 +47,12 @@ class GraphClient:
         max_unfetched: Results that may lie unfetched before feeding blocks.
         last_id: Transaction ids begin above this.
         observer: Is told of everything that is fed, arrives and ends.
+        limits, catches: Limits of alignment in force, and whether functions may raise exceptions.
     """
 
     def __init__(
         self, graph: str, inputs: Sequence[str], outputs: Sequence[str], backend: Backend, max_unfetched: int = 256,
-        last_id: int = 0,
-        observer: Observer | None = None,
+        last_id: int = 0, limits: AlignLimits = NO_LIMITS, catches: bool = False, observer: Observer | None = None,
     ) -> None:
         self._graph = graph
         self._inputs = tuple(inputs)
@@ -60,15 +62,16 @@ class GraphClient:
         self._observer = observer
         way = backend if observer is None else ObservedBackend(backend, observer)
         self._hand_in, self._take_out = way.feed, way.pump
-        table = TransactionTable if observer is None else functools.partial(ObservedTable, observer)
-        self._table = table(len(inputs), len(outputs), last_id, Traces(CancelBoard(backend.cancel_words())))
+        traces = Traces(CancelBoard(backend.cancel_words()))
+        self._table = make_table(len(inputs), outputs, last_id, limits, observer, traces)
         self._main = Channel(endings=False)
         self._mutex = threading.RLock()
         self._lock = threading.Condition(self._mutex)
         self._endings = Endings(self._table, self._lock, backend)
         # Owned by threads: one that a signal handler has thrown out halfway finds its own and goes on.
         self._feeding = threading.RLock()
-        self._pump = Pump(graph, self._table, self._lock, backend, self._mutex, self._check_open, way.pump)
+        others = OtherEnds.of(self._table, backend, catches)
+        self._pump = Pump(graph, self._table, self._lock, backend, self._mutex, self._check_open, way.pump, others)
         self._closed = False
         self.monitor: StallMonitor | None = None
 
@@ -209,9 +212,6 @@ class GraphClient:
         parcel: Parcel | None = None
         exhausted = False
 
-        def has_outcomes() -> bool:
-            return bool(channel.outcomes)
-
         try:
             while True:
                 while not exhausted and channel.open + order.held < in_flight:
@@ -223,7 +223,7 @@ class GraphClient:
                         item = Parcel(item, NO_INFO, channel, deadline=deadline_in(deadline))
                     parcel = item
                     # What was not given out yet may be what holds the memory: then it has to go first.
-                    if not self._send(parcel, deadline_in(timeout), has_outcomes):
+                    if not self._send(parcel, deadline_in(timeout), channel.has_outcomes):
                         break
                     order.expect(parcel.trans_id)
                     parcel = None

@@ -66,6 +66,15 @@ class Gatherer:
             if is_unwanted(trans_id):
                 parts.clear()
 
+    def poison(self, trans_id: int) -> None:
+        """Drop what there is of a transaction and what is still to come: it has ended."""
+        self._open.pop(trans_id, None)
+        self._failed.add(trans_id)
+
+    def unpoison(self, trans_id: int) -> None:
+        """Stop dropping a transaction; see `poison`."""
+        self._failed.discard(trans_id)
+
     def _fail(self, info: MsgInfo, error: Aux) -> Gathered:
         self._open.pop(info.trans_id, None)
         self._failed.add(info.trans_id)

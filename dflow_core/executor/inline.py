@@ -18,15 +18,17 @@ from dflow_core.executor.called_graph import CalledGraph
 from dflow_core.executor.cancel_board import CancelReader, Words, no_words
 from dflow_core.executor.failed_calls import packed
 from dflow_core.executor.inline_edges import InlineEdge, inline_edges
+from dflow_core.executor.inline_exceptions import InlineExceptions
 from dflow_core.executor.meter import FAILED, NodeStats
 from dflow_core.executor.model_func import load_functions
 from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.executor.unwanted import Unwanted
 from dflow_core.message import Block, FlowMsg, HeapBlock, reset_current_transaction, set_current_transaction
-from dflow_core.model import FlowModel, PneModel, UdfModel, called_part, own_part
+from dflow_core.model import ExceptionNote, FlowModel, PneModel, UdfModel, called_part, own_part
 from dflow_core.options import Options
 from dflow_core.recording import FailedCall
 from dflow_core.spi import FlowFunc, FuncParams, QueueStats, WorkerContext, WorkerLoader
+from dflow_core.types import AlignLimits
 
 
 class InlineBackend(Backend):
@@ -42,6 +44,7 @@ class InlineBackend(Backend):
         wrap: Gives what runs instead of a function of a node.
         only: Name of a node: nothing else is loaded, and `repeat` is all that can be done.
         cancelled: The board of cancelled transactions, for a graph that is called by another.
+        options: Graph options in force, as texts; those of the model if not given.
     """
 
     def __init__(
@@ -50,12 +53,15 @@ class InlineBackend(Backend):
         clock: Callable[[], float] = time.monotonic, records: bool = False,
         wrap: Callable[[str, FlowFunc], FlowFunc] | None = None, only: str = "",
         cancelled: Words | None = None,
+        options: Mapping[str, str] | None = None,
     ) -> None:
+        options = model.options if options is None else options
         whole, model = model, own_part(model)
         self._relation = model.relation
         self._clock = clock
         self._inner: dict[str, InlineBackend] = {}
-        self._edges = inline_edges(model, int(model.options.get("queue_depth", Options().queue_depth)), clock)
+        self._edges = inline_edges(model, int(options.get("queue_depth", Options().queue_depth)), clock)
+        self._exceptions = InlineExceptions(options.get("exception_catch") == "1")
         # What is to be done next: an edge to take from, or a notice for the reader of one.
         self._work: deque[tuple[InlineEdge, FlowMsg | None]] = deque()
         self._arrived: list[tuple[InlineEdge, FlowMsg | None]] = []
@@ -77,14 +83,15 @@ class InlineBackend(Backend):
                     )
                 if only in ("", name):
                     context = WorkerContext(
-                        name, 0, 1, "cpu:0", threads, model.options, udf_factory=udf_factory, alloc=np.empty
+                        name, 0, 1, "cpu:0", threads, options, udf_factory=udf_factory, alloc=np.empty
                     )
                     funcs = self._load(part, loaders[part.engine], context, tuple(called))
                     self._runners[name] = NodeRunner(
                         part, [wrap(name, func) for func in funcs] if wrap is not None else funcs, instance=0,
                         sink=self._keep if only else self._sink(self._relation.submodels[name].outputs),
                         alloc=self.alloc, clock=clock, keep_exceptions=True, called=called, on_failure=on_failure,
-                        unwanted=Unwanted(CancelReader(self._cancelled)),
+                        unwanted=Unwanted(CancelReader(self._cancelled)), limits=AlignLimits.of(options),
+                        desk=self._exceptions.desk(name),
                     )
         except BaseException:
             self.close()
@@ -142,6 +149,9 @@ class InlineBackend(Backend):
         runner.repeat(call)
         runner.finish()
         return self._sent
+
+    def take_exceptions(self) -> list[ExceptionNote]:
+        return self._exceptions.take()
 
     def failure(self) -> DflowError | None:
         return None
@@ -209,7 +219,10 @@ class InlineBackend(Backend):
         if self._cancelled[0]:
             for runner in self._runners.values():
                 runner.let_go()
-        while self._work:
+        while self._work or self._exceptions.has_news:
+            if self._exceptions.has_news:
+                self._exceptions.spread(list(self._runners.values()))
+                continue
             edge, notice = self._work.popleft()
             name, port = edge.target
             for msg in [notice] if notice else edge.take():

@@ -12,6 +12,7 @@ from dflow_core.executor.called_graph import CalledGraph
 from dflow_core.executor.called_queues import CalledQueues
 from dflow_core.executor.cancel_board import BOARD, CancelReader
 from dflow_core.executor.cancel_board import WORDS as CANCEL_WORDS
+from dflow_core.executor.exceptions import ExceptionDesk
 from dflow_core.executor.failed_calls import call_sender
 from dflow_core.executor.fast_lane import FastLane, LaneIo
 from dflow_core.executor.forked import end_fork
@@ -24,7 +25,7 @@ from dflow_core.executor.routing import Rerouter, Target, fixed, picked, target_
 from dflow_core.executor.trace import CallTrace, trace_file
 from dflow_core.executor.unwanted import Unwanted
 from dflow_core.message import Block, FlowMsg, alloc_tensor, routing_of, seal, set_current_transaction
-from dflow_core.model import DeadPart, InstancePlan, InvokedPlan, PneModel, UdfModel
+from dflow_core.model import DeadPart, ExceptionNote, InstancePlan, InvokedPlan, PneModel, UdfModel
 from dflow_core.spi import (
     Doorbell,
     FlowFunc,
@@ -36,6 +37,7 @@ from dflow_core.spi import (
     WorkerContext,
     WorkerLoader,
 )
+from dflow_core.types import AlignLimits
 
 _SLICE = 0.2
 _PATIENCE = 60.0
@@ -56,12 +58,14 @@ class InstanceRunner:
         dead_parts: Parts lost with the former process of this instance.
         report: Takes a sentence for the log.
         stays_here: As in WorkerContext.
+        raised: Takes an exception that a function of this instance raised.
     """
 
     def __init__(
         self, model: PneModel, plan: InstancePlan, group: MemoryGroup, loader: WorkerLoader,
         options: Mapping[str, str], udf_factory: Callable[[str], FlowFunc] | None,
         dead_parts: Sequence[DeadPart], report: Callable[[str], None], stays_here: tuple[bool, ...] = (),
+        raised: Callable[[ExceptionNote], None] = lambda _note: None,
     ) -> None:
         self._model = model
         self._plan = plan
@@ -72,6 +76,7 @@ class InstanceRunner:
         self._dead_parts = dead_parts
         self._report = report
         self._stays_here = stays_here
+        self._raised = raised
         self._pid = os.getpid()
         self._stopping = threading.Event()
         self._doorbell: Doorbell | None = None
@@ -122,7 +127,10 @@ class InstanceRunner:
             self._worker = worker
             folder = self._options.get("trace", "")
             trace = trace_file(folder, model.name, plan.index) if folder else ""
-            worker.open(NodeLinks(self._group, plan, params, self._dead_parts, trace))
+            limits = AlignLimits.of(self._options)
+            worker.open(
+                NodeLinks(self._group, plan, params, self._dead_parts, trace, limits, self._catches, self._raised)
+            )
             return
         funcs = init_functions(model, worker, params)
         dead = [(part.trans_id, part.data_label, part.ports) for part in self._dead_parts]
@@ -137,6 +145,8 @@ class InstanceRunner:
             unwanted=Unwanted(
                 CancelReader(self._group.board(BOARD, CANCEL_WORDS)), lambda size: self._group.alloc(size, 0.0)
             ),
+            limits=AlignLimits.of(self._options),
+            desk=ExceptionDesk(model.name, plan.index, self._raised) if self._catches else None,
         )
         self._inputs = [reader(self._group, name, plan.notices) for name in plan.inputs]
         names = [name for routes in plan.outputs for route in routes for name in route.queues]
@@ -226,6 +236,19 @@ class InstanceRunner:
                 called.cancel(current[0])
         if self._doorbell is not None:
             self._doorbell.ring()
+
+    def notify(self, note: ExceptionNote) -> None:
+        """Tell the node of an exception; any thread."""
+        if self._worker is not None:
+            self._worker.notify(note)
+        elif self._runner is not None:
+            self._runner.notify(note)
+            if self._doorbell is not None:
+                self._doorbell.ring()
+
+    @property
+    def _catches(self) -> bool:
+        return self._options.get("exception_catch") == "1"
 
     def close(self) -> None:
         """Close the functions."""

@@ -29,6 +29,7 @@ from dflow_core.model import InstancePlan, PneModel, UdfModel, unpack_submodel
 from dflow_core.model.control_serde import (
     ControlMessage,
     ControlReader,
+    ExceptionNote,
     Failure,
     Fatal,
     InstanceDone,
@@ -175,6 +176,9 @@ class _Executor:
                 self._stop()
             elif isinstance(message, Order):
                 self._obey(message)
+            elif isinstance(message, ExceptionNote):
+                for instance in self._instances:
+                    instance.runner.notify(message)
         return None
 
     def _obey(self, order: Order) -> None:
@@ -231,6 +235,10 @@ class _Executor:
         self._send(InstanceDone(instance.plan.model, instance.plan.index))
         return None
 
+    def _raised(self, note: ExceptionNote) -> None:
+        """Report an exception of a function; any thread."""
+        self._post(lambda: self._send(note))
+
     def _closed(self, instance: _Instance) -> int | None:
         instance.closed = True
         if not all(i.closed for i in self._instances):
@@ -273,7 +281,7 @@ class _Executor:
                     models[plan.model], plan, group, loader, request.options,
                     lambda name: registry.udf(name).factory(),
                     [part for part in request.dead_parts if (part.model, part.index) == (plan.model, plan.index)],
-                    _reporter(plan), process.outputs_that_stay(plan),
+                    _reporter(plan), process.outputs_that_stay(plan), self._raised,
                 ),
             )
             for plan in process.instances

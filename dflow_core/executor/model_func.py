@@ -40,6 +40,8 @@ class ModelFunc(FlowFunc):
     an instance that is idle, so of them only as many are begun as the worker runs at the same time (`streams`).
     """
 
+    takes_gaps = False
+
     def __init__(self, worker: ModelWorker) -> None:
         self._worker = worker
         self._flights: deque[_Flight] = deque()

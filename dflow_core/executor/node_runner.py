@@ -9,38 +9,33 @@ from __future__ import annotations
 
 import os
 import time
-import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType, TracebackType
+from dataclasses import replace
+from types import MappingProxyType
 
-from dflow_core.errors import DflowError, NodeError, RunError, TensorError
-from dflow_core.executor.aligner import Aligner, MessageSet
+from dflow_core.errors import NodeError
+from dflow_core.executor.aligner import MessageSet
 from dflow_core.executor.call_context import CallContext, OutputSink
 from dflow_core.executor.called_graph import CalledGraph, find_called
+from dflow_core.executor.exceptions import ExceptionDesk, no_catch
+from dflow_core.executor.explanation import explain
 from dflow_core.executor.forked import end_fork
-from dflow_core.executor.gathering import Gathered, Gatherer
+from dflow_core.executor.gathering import Gathered
 from dflow_core.executor.meter import BLOCKED, BUSY, CALLS, FAILED, Meter
+from dflow_core.executor.node_extras import NodeExtras
+from dflow_core.executor.node_function import NodeFunction, node_functions
 from dflow_core.executor.unwanted import Unwanted
-from dflow_core.message import Alloc, Aux, CurrentTransaction, DataFlag, ErrorInfo, FlowMsg, describe
-from dflow_core.model import PneModel
+from dflow_core.message import Alloc, Aux, CurrentTransaction, DataFlag, ErrorInfo, FlowMsg
+from dflow_core.model import ExceptionNote, PneModel
 from dflow_core.recording import FailedCall
 from dflow_core.spi import FlowFunc
-from dflow_core.types import FuncSpec
+from dflow_core.types import NO_LIMITS, AlignLimits
 
 Clock = Callable[[], float]
 
 
 _STOPPING = (DataFlag.ERROR, DataFlag.SKIP | DataFlag.END)
 """Flags that end a set of inputs without a call, the stronger first."""
-
-
-@dataclass(slots=True)
-class _Function:
-    spec: FuncSpec
-    func: FlowFunc
-    aligner: Aligner
-    gatherer: Gatherer | None
 
 
 class NodeRunner:
@@ -63,6 +58,8 @@ class NodeRunner:
         called: The graphs its functions call, by key.
         on_failure: Told of each call that failed, before its error is sent.
         unwanted: Knows which messages belong to cancelled transactions.
+        limits: When to give up a set that stays incomplete.
+        desk: What the node knows of exceptions; None where functions may raise none.
     """
 
     def __init__(
@@ -82,6 +79,8 @@ class NodeRunner:
         called: Mapping[str, CalledGraph] = MappingProxyType({}),
         on_failure: Callable[[FailedCall], None] | None = None,
         unwanted: Unwanted | None = None,
+        limits: AlignLimits = NO_LIMITS,
+        desk: ExceptionDesk | None = None,
     ) -> None:
         self.meter = meter = meter or Meter()
         self.calls = meter.ints[CALLS]
@@ -105,8 +104,8 @@ class NodeRunner:
         self._called = called
         self._open: list[CallContext] = []
         self._counted = 0.0, 0.0
-        dead = list(dead)
-        self._functions = [_function(spec, func, dead) for spec, func in zip(model.functions, funcs, strict=True)]
+        self._functions = node_functions(model.functions, funcs, dead, limits, clock)
+        self._extras = NodeExtras.of(self._functions, self, model.name, instance, limits, desk)
         self._by_port = {
             port: (function, local)
             for function in self._functions
@@ -121,6 +120,8 @@ class NodeRunner:
     def direct_call(self) -> Callable[..., object] | None:
         """The node's function, if a message may go around this runner to it: see `FlowFunc.direct` and `conclude`."""
         if len(self._functions) != 1 or self._on_call is not None or self._keep_exceptions or self._called:
+            return None
+        if self._extras is not None:
             return None
         function, spec = self._functions[0], self._functions[0].spec
         holds = spec.holds_inputs or spec.stream_input or function.gatherer is not None
@@ -150,12 +151,12 @@ class NodeRunner:
             # Not raised again: the frame it would be raised in refers to it, and so would hold its messages.
             self.complete(self._open_call(function, inputs, inputs[0], started), error)
         else:
-            self._call(function, inputs, lambda context: function.func.deliver(context, result), inputs[0], started)
+            self.call(function, inputs, lambda context: function.func.deliver(context, result), inputs[0], started)
 
     def repeat(self, call: FailedCall) -> None:
         """Make a call again, with the messages it had."""
         function = self._functions[call.function]
-        self._call(function, call.inputs, lambda context: function.func.proc(context, call.inputs), call.head)
+        self.call(function, call.inputs, lambda context: function.func.proc(context, call.inputs), call.head)
 
     def accept(self, port: int, msg: FlowMsg) -> None:
         """Take a message that arrived at a node input; runs the function if that completes a set."""
@@ -170,6 +171,8 @@ class NodeRunner:
             return
         for complete in function.aligner.offer(local, msg):
             self._run(function, complete)
+        if function.limited is not None and self._extras is not None:
+            self._extras.give_up(function)
 
     def let_go(self) -> None:
         """Free what waits here of transactions that were cancelled since the last call of this."""
@@ -181,7 +184,7 @@ class NodeRunner:
             if function.gatherer is not None:
                 function.gatherer.let_go(is_cancelled)
             if function.spec.holds_inputs:
-                self._call(
+                self.call(
                     function, (), lambda context, f=function: f.func.on_cancel(context, is_cancelled)  # type: ignore[misc]
                 )
 
@@ -197,15 +200,30 @@ class NodeRunner:
     def deadline(self) -> float | None:
         """When `tick` should be called at the latest, or None."""
         times = [t for t in (function.func.deadline() for function in self._functions) if t is not None]
+        if self._extras is not None and (limit := self._extras.deadline()) is not None:
+            times.append(limit)
         return min(times, default=None)
 
     def tick(self) -> None:
-        """Call the timer of every function whose deadline has passed."""
+        """Call the timer of every function whose deadline has passed, give up sets, and deliver exceptions."""
+        if self._extras is not None:
+            self._extras.tick()
         now = self._clock()
         for function in self._functions:
             deadline = function.func.deadline()
             if deadline is not None and deadline <= now:
-                self._call(function, (), lambda context, f=function: f.func.on_timer(context))  # type: ignore[misc]
+                self.call(function, (), lambda context, f=function: f.func.on_timer(context))  # type: ignore[misc]
+
+    def notify(self, note: ExceptionNote) -> None:
+        """Tell the node of an exception; `tick` delivers it. Any thread."""
+        if self._extras is not None:
+            self._extras.notify(note)
+
+    def raise_exception(self, context: CallContext, code: int, user_context_id: int) -> None:
+        """A function raises an exception for the transaction of its current call."""
+        if self._extras is None:
+            raise no_catch(self._node)
+        self._extras.raise_exception(context, code, user_context_id)
 
     def settle(self) -> None:
         """Let functions end the calls they left open; to be called when no input waits, or memory is short."""
@@ -218,32 +236,32 @@ class NodeRunner:
         self.settle()
         for function in self._functions:
             if function.spec.holds_inputs:
-                self._call(function, (), lambda context, f=function: f.func.on_stop(context))  # type: ignore[misc]
+                self.call(function, (), lambda context, f=function: f.func.on_stop(context))  # type: ignore[misc]
 
     def close(self) -> None:
         """Close the functions; several may be faces of one object."""
         for func in dict.fromkeys(function.func for function in self._functions):
             func.close()
 
-    def _run(self, function: _Function, inputs: MessageSet) -> None:
+    def _run(self, function: NodeFunction, inputs: MessageSet) -> None:
         first = inputs[0]
         for stops in _STOPPING:
             for msg in inputs:
                 if msg.info.data_flag & stops:
-                    return self._pass_on(function, msg)
-        self._call(function, inputs, lambda context: function.func.proc(context, inputs), first)
+                    return self.pass_on(function, msg)
+        self.call(function, inputs, lambda context: function.func.proc(context, inputs), first)
 
-    def _run_gathered(self, function: _Function, gathered: Gathered) -> None:
+    def _run_gathered(self, function: NodeFunction, gathered: Gathered) -> None:
         head = FlowMsg(gathered.info)
         if self.unwanted.words[0] and self.is_cancelled(gathered.info.trans_id):
             gathered.info.data_flag |= DataFlag.SKIP
-            return self._pass_on(function, head)
+            return self.pass_on(function, head)
         if gathered.error is not None:
             info = replace(gathered.info, data_flag=gathered.info.data_flag | DataFlag.ERROR | DataFlag.NULL)
-            return self._pass_on(function, FlowMsg(info, None, Aux(error=gathered.error.error)))
-        self._call(function, gathered.parts, lambda context: function.func.proc(context, gathered.parts), head)
+            return self.pass_on(function, FlowMsg(info, None, Aux(error=gathered.error.error)))
+        self.call(function, gathered.parts, lambda context: function.func.proc(context, gathered.parts), head)
 
-    def _pass_on(self, function: _Function, msg: FlowMsg) -> None:
+    def pass_on(self, function: NodeFunction, msg: FlowMsg) -> None:
         """End a message on every output as it is: an error, a skip or the end of a stream."""
         self.settle()
         info = replace(msg.info, data_flag=msg.info.data_flag | DataFlag.NULL)
@@ -265,7 +283,9 @@ class NodeRunner:
     def complete(self, context: CallContext, error: BaseException | None = None) -> None:
         """End an open call: send what it sent, or end its inputs with an error."""
         try:
-            if error is None:
+            if error is None and context.raised is not None:
+                context.fail_call(*context.raised)
+            elif error is None:
                 context.finish()
             else:
                 self._fail(context, error)
@@ -278,24 +298,14 @@ class NodeRunner:
 
     def explain(self, error: BaseException, context: CallContext, inputs: Sequence[FlowMsg]) -> ErrorInfo:
         """What to send about an error that a call raised over these inputs."""
-        message = error.message if isinstance(error, DflowError) else str(error)
-        if isinstance(error, RunError) and error.node:  # of a node in a graph that the function called
-            message = str(error).partition("\n")[0]
-        if isinstance(error, SystemExit):
-            message = f"user code called sys.exit({error.code!r})"
-        shapes = tuple(_described(msg) for msg in inputs[:16])
-        hint = (error.hint if isinstance(error, DflowError) else None) or ""
-        if isinstance(error, ValueError) and "read-only" in message:
-            hint = hint or "inputs are shared with other readers and cannot be changed: work on x.copy()"
-        trace = "".join(traceback.format_exception(type(error), error, _user_frames(error)))
-        info = ErrorInfo("node", message, type(error).__name__, self._node, self._instance, trace, shapes, hint)
+        info = explain(error, inputs, self._node, self._instance)
         if self._on_failure is not None:
             number = next(i for i, function in enumerate(self._functions) if function.spec is context.spec)
             self._on_failure(FailedCall(self._node, self._instance, number, context.head, tuple(inputs), info))
         return info
 
-    def _call(
-        self, function: _Function, inputs: Sequence[FlowMsg], call: Callable[[CallContext], None],
+    def call(
+        self, function: NodeFunction, inputs: Sequence[FlowMsg], call: Callable[[CallContext], None],
         head: FlowMsg | None = None, started: float | None = None,
     ) -> None:
         context = self._open_call(function, inputs, head, started)
@@ -313,7 +323,7 @@ class NodeRunner:
                 self.complete(context)
 
     def _open_call(
-        self, function: _Function, inputs: Sequence[FlowMsg], head: FlowMsg | None, started: float | None
+        self, function: NodeFunction, inputs: Sequence[FlowMsg], head: FlowMsg | None, started: float | None
     ) -> CallContext:
         context = CallContext(function.spec, head, self._sink, self._alloc, self, inputs, self._clock)
         if started is not None:
@@ -358,28 +368,3 @@ class NodeRunner:
 
 def _trans_id(context: CallContext) -> int:
     return context.head.info.trans_id if context.head is not None else 0
-
-
-def _described(msg: FlowMsg) -> str:
-    try:
-        return describe(msg)
-    except TensorError as error:
-        return f"unreadable ({error.message})"
-
-
-def _user_frames(error: BaseException) -> TracebackType | None:
-    """The traceback without the frames of this package on top of it."""
-    frames = error.__traceback__
-    while frames is not None and "/dflow_core/" in frames.tb_frame.f_code.co_filename.replace("\\", "/"):
-        frames = frames.tb_next
-    return frames if frames is not None else error.__traceback__
-
-
-def _function(spec: FuncSpec, func: FlowFunc, dead: Sequence[tuple[int, int, tuple[int, ...]]]) -> _Function:
-    mine = {port: local for local, port in enumerate(spec.inputs)}
-    local_dead = [
-        (trans_id, label, tuple(mine[port] for port in ports if port in mine))
-        for trans_id, label, ports in dead
-        if any(port in mine for port in ports)
-    ]
-    return _Function(spec, func, Aligner(len(spec.inputs), local_dead), Gatherer() if spec.gather else None)

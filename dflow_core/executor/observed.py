@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from dflow_core.errors import DflowError
+from dflow_core.executor.aligned_table import AlignedTable
 from dflow_core.executor.backend import Backend
-from dflow_core.executor.cancelling import Traces
-from dflow_core.executor.transactions import Outcome, TransactionTable, _Transaction
+from dflow_core.executor.transactions import Outcome, Transaction, TransactionTable
 from dflow_core.message import Block, FlowMsg
 
 
@@ -27,29 +27,24 @@ class Observer(Protocol):
 
 
 class ObservedTable(TransactionTable):
-    """A transaction table that tells an observer.
+    """A transaction table that tells an observer, once it has one."""
 
-    Args:
-        observer: Who is told.
-        inputs, outputs, last_id, traces: As for `TransactionTable`.
-    """
-
-    def __init__(
-        self, observer: Observer, inputs: int, outputs: int, last_id: int = 0, traces: Traces | None = None
-    ) -> None:
-        super().__init__(inputs, outputs, last_id, traces)
-        self._observer = observer
+    observer: Observer
 
     def arrive(self, output: int, msg: FlowMsg) -> None:
         trans_id = msg.info.trans_id
-        self._observer.arrived(output, msg)
+        self.observer.arrived(output, msg)
         super().arrive(output, msg)
         if trans_id not in self._open:
-            self._observer.ended(trans_id, None, False)  # where the short way has ended it
+            self.observer.ended(trans_id, None, False)  # where the short way has ended it
 
-    def _finish(self, trans_id: int, transaction: _Transaction, outcome: Outcome) -> None:
+    def _finish(self, trans_id: int, transaction: Transaction, outcome: Outcome) -> None:
         super()._finish(trans_id, transaction, outcome)
-        self._observer.ended(trans_id, outcome.error, outcome.dropped)
+        self.observer.ended(trans_id, outcome.error, outcome.dropped)
+
+
+class ObservedAlignedTable(ObservedTable, AlignedTable):
+    """The same where sets of results that stay incomplete are given up."""
 
 
 class ObservedBackend:

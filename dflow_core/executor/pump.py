@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 
 from dflow_core.errors import WaitTimeoutError
 from dflow_core.executor.backend import Backend
+from dflow_core.executor.other_ends import OtherEnds
 from dflow_core.executor.transactions import Channel, Outcome, TransactionTable
 from dflow_core.message import FlowMsg
 
@@ -31,15 +32,17 @@ class Pump:
         mutex: The lock without its waiting, which is faster to take.
         check_open: Raises if the graph is closed.
         take_out: Takes what has arrived, as `Backend.pump` does.
+        others: What ends transactions besides messages, if anything does.
     """
 
     def __init__(
         self, graph: str, table: TransactionTable, lock: threading.Condition, backend: Backend,
         mutex: AbstractContextManager[bool], check_open: Callable[[], None],
-        take_out: Callable[[float, Sequence[int]], list[tuple[int, FlowMsg]]],
+        take_out: Callable[[float, Sequence[int]], list[tuple[int, FlowMsg]]], others: OtherEnds | None = None,
     ) -> None:
         self._graph, self._table, self._lock, self._backend = graph, table, lock, backend
         self._mutex, self._check_open, self._take_out = mutex, check_open, take_out
+        self._others = others
         self._pumper = 0
 
     def is_free(self) -> bool:
@@ -66,7 +69,7 @@ class Pump:
                     if not channel.outcomes:
                         raise failure
                     continue
-            if not self.run(deadline, lambda: bool(channel.outcomes)):
+            if not self.run(deadline, channel.has_outcomes):
                 with self._lock:
                     open_ids = self._table.open_ids
                 oldest = f", the oldest is {open_ids[0]}" if open_ids else ""
@@ -83,6 +86,8 @@ class Pump:
         with self._lock:
             if is_done():
                 return True
+            if self._others is not None:
+                remaining = min(remaining, self._others.patience())
             if self._pumper not in (0, own):
                 self._lock.wait(max(0.0, remaining))
                 return is_done() or deadline is None or time.monotonic() < deadline
@@ -96,7 +101,9 @@ class Pump:
         with self._lock:
             for output, msg in arrived:
                 self._table.arrive(output, msg)
-            if arrived:
+            if self._others is not None:
+                self._others.settle()
+            if arrived or self._others is not None:
                 self._lock.notify_all()
             return bool(arrived) or is_done() or deadline is None or time.monotonic() < deadline
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 
 from dflow_core.errors import ClosedError, DflowError, PoolExhaustedError
@@ -15,6 +16,7 @@ from dflow_core.executor.meter import NodeStats
 from dflow_core.executor.routing import Rerouter, Target, fixed, picked, target_of
 from dflow_core.executor.stats import StatsReader
 from dflow_core.message import Block, FlowMsg, routing_of
+from dflow_core.model import ExceptionNote
 from dflow_core.spi import Deployment, InstanceStatus, Queue, QueueStats
 
 _SLICE = 0.1
@@ -45,6 +47,8 @@ class QueueBackend(Backend):
         self._failed_calls = self._group.queue(FAILED_CALLS) if records else None
         self._doorbell = self._group.doorbell()
         self._stats = StatsReader(deployment)
+        self._exceptions: deque[ExceptionNote] = deque()
+        deployment.watch_exceptions(self._note_exception)
         self._closed = False
         self._pid = os.getpid()
 
@@ -109,6 +113,16 @@ class QueueBackend(Backend):
 
     def failed_calls(self) -> list[bytes]:
         return [] if self._failed_calls is None else arrived_calls(self._failed_calls)
+
+    def take_exceptions(self) -> list[ExceptionNote]:
+        found = []
+        while self._exceptions:
+            found.append(self._exceptions.popleft())
+        return found
+
+    def _note_exception(self, note: ExceptionNote) -> None:
+        self._exceptions.append(note)
+        self._doorbell.ring()
 
     def failure(self) -> DflowError | None:
         return self._deployment.failure()

@@ -9,7 +9,7 @@ ends the whole transaction at once; what still arrives of it is counted as late 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -18,17 +18,20 @@ from dflow_core.errors import (
     DflowError,
     DroppedError,
     InstanceLostError,
+    LateError,
+    MissingError,
     NodeError,
+    RaisedError,
     UsageError,
 )
-from dflow_core.executor.aligner import RecentKeys
+from dflow_core.executor.aligner import REMEMBERED, RecentKeys
 from dflow_core.executor.cancel_board import CancelBoard, no_words
 from dflow_core.executor.cancelling import Deadlines, Traces
-from dflow_core.message import Aux, DataFlag, ErrorInfo, FlowMsg, root_token
+from dflow_core.executor.exceptions import raised_error
+from dflow_core.message import ALIGN_FAILED, Aux, DataFlag, ErrorInfo, FlowMsg, root_token
 
 MAX_TRANS_ID = 2**64 - 2
 _SPECIAL = DataFlag.SKIP | DataFlag.END | DataFlag.ERROR
-_REMEMBERED = 1024
 
 
 @dataclass(slots=True)
@@ -65,6 +68,10 @@ class Channel:
     outcomes: deque[Outcome] = field(default_factory=deque)
     open: int = 0
 
+    def has_outcomes(self) -> bool:
+        """Whether there is something to take."""
+        return bool(self.outcomes)
+
     def end(self, outcome: Outcome) -> None:
         """Take the last outcome of a transaction; where it says no more than that, a waiting result says it too."""
         self.open -= 1
@@ -87,7 +94,9 @@ class Counters:
 
 
 @dataclass(slots=True)
-class _Transaction:
+class Transaction:
+    """What is known of one transaction in flight."""
+
     channel: Channel
     tokens: list[int]
     ports: set[int] = field(default_factory=set)
@@ -109,12 +118,14 @@ class TransactionTable:
     def __init__(self, inputs: int, outputs: int, last_id: int = 0, traces: Traces | None = None) -> None:
         self.counters = Counters()
         self.traces = Traces(CancelBoard(no_words())) if traces is None else traces
+        self._inputs = inputs
         self._outputs = outputs
         self._last_ids = [last_id] * inputs
         self._last_id = last_id
-        self._open: dict[int, _Transaction] = {}
+        self._open: dict[int, Transaction] = {}
         self._deadlines = Deadlines()
-        self._ended_early = RecentKeys(_REMEMBERED)
+        self._short: OrderedDict[int, set[int]] = OrderedDict()  # ended before these inputs were fed
+        self._spent = RecentKeys()  # nodes drop what comes of them
 
     @property
     def in_flight(self) -> int:
@@ -143,6 +154,8 @@ class TransactionTable:
                 raise UsageError(f"transaction id {wanted} is out of range: 1 to 2**64 - 2")
             if wanted < last:
                 raise UsageError(f"transaction id {wanted} is below {last}, which was fed before")
+            if wanted in self._spent and not self._is_late(ports, wanted):
+                raise UsageError(f"transaction id {wanted} was given up or ended with an exception; take a higher one")
             return wanted
         return last + 1
 
@@ -161,9 +174,11 @@ class TransactionTable:
         for port in ports:
             last[port] = max(last[port], trans_id)
         if trans_id not in self._open:
-            if self._ended_early and trans_id in self._ended_early:
+            if self._short and self._is_late(ports, trans_id):
+                self._short[trans_id].difference_update(ports)
+                self.counters.late += 1
                 return token
-            self._open[trans_id] = _Transaction(channel, [token] * self._outputs)
+            self._open[trans_id] = Transaction(channel, [token] * self._outputs)
             self.counters.fed += 1
             channel.open += 1
         if len(ports) < len(last):
@@ -214,7 +229,7 @@ class TransactionTable:
         transaction = self._open.get(info.trans_id)
         if (
             transaction is not None and transaction.tokens == [info.token] and not info.data_flag & _SPECIAL
-            and not info.ret_code and not transaction.delivered and not msg.aux
+            and not info.ret_code and not transaction.delivered and not msg.aux and not transaction.ports
         ):  # the only message of a transaction with one output, as nearly always
             del self._open[info.trans_id]
             self.counters.delivered += 1
@@ -227,6 +242,12 @@ class TransactionTable:
                 stand_in = replace(member.info, data_flag=flag)
                 self._arrive_one(output, FlowMsg(stand_in, None, Aux(error=msg.aux.error)))
         self._arrive_one(output, msg)
+
+    def fail(self, trans_id: int, error: DflowError) -> None:
+        """End a transaction, if it has not ended yet."""
+        transaction = self._open.get(trans_id)
+        if transaction is not None:
+            self._finish(trans_id, transaction, Outcome(trans_id, error=error, last=True))
 
     def fail_all(self, error: DflowError) -> None:
         """End everything in flight, because the graph cannot go on."""
@@ -248,7 +269,8 @@ class TransactionTable:
                 self.counters.late += 1
             return
         if msg.info.data_flag & DataFlag.ERROR or msg.info.ret_code:
-            self._finish(trans_id, transaction, Outcome(trans_id, error=error_of(msg), last=True))
+            error = error_of(msg, self._unfed(transaction))
+            self._finish(trans_id, transaction, Outcome(trans_id, error=error, last=True))
             return
         if msg.aux.error is not None:
             transaction.reason = msg.aux.error.message
@@ -258,7 +280,17 @@ class TransactionTable:
         if not any(transaction.tokens):
             self._complete(trans_id, transaction)
 
-    def _collect(self, transaction: _Transaction, output: int, msg: FlowMsg) -> None:
+    def _is_late(self, ports: Sequence[int], trans_id: int) -> bool:
+        """Whether these inputs are what a transaction lacked that has ended without them."""
+        return self._short.get(trans_id, set()).issuperset(ports) and bool(ports)
+
+    def _unfed(self, transaction: Transaction) -> tuple[int, ...]:
+        """Inputs of the graph that were not fed for a transaction."""
+        if not transaction.ports:
+            return ()
+        return tuple(port for port in range(self._inputs) if port not in transaction.ports)
+
+    def _collect(self, transaction: Transaction, output: int, msg: FlowMsg) -> None:
         """Put a message beside those of the other outputs; deliver the set once each output has spoken."""
         if self._outputs == 1:
             if not msg.info.data_flag & DataFlag.SKIP:
@@ -274,7 +306,7 @@ class TransactionTable:
         if len(arrived) == self._outputs:
             self._deliver(transaction, label)
 
-    def _deliver(self, transaction: _Transaction, label: int) -> None:
+    def _deliver(self, transaction: Transaction, label: int) -> None:
         row = transaction.results.pop(label)
         transaction.arrived.pop(label)
         sent = [msg for msg in row if msg is not None]
@@ -282,19 +314,24 @@ class TransactionTable:
             transaction.delivered += 1
             transaction.channel.outcomes.append(Outcome(sent[0].info.trans_id, tuple(row)))
 
-    def _complete(self, trans_id: int, transaction: _Transaction) -> None:
+    def _complete(self, trans_id: int, transaction: Transaction) -> None:
         for label in sorted(transaction.results):
             self._deliver(transaction, label)
         dropped = transaction.delivered == 0
         reason = transaction.reason if dropped else ""
         self._finish(trans_id, transaction, Outcome(trans_id, last=True, dropped=dropped, reason=reason))
 
-    def _finish(self, trans_id: int, transaction: _Transaction, outcome: Outcome) -> None:
+    def _finish(self, trans_id: int, transaction: Transaction, outcome: Outcome) -> None:
         del self._open[trans_id]
+        unfed = self._unfed(transaction)
+        if unfed:
+            self._short[trans_id] = set(unfed)
+            if len(self._short) > REMEMBERED:
+                self._short.popitem(last=False)
         if outcome.error is not None:
             self.counters.failed += 1
-            if 0 < len(transaction.ports) < len(self._last_ids):
-                self._ended_early.add(trans_id)
+            if isinstance(outcome.error, (LateError, MissingError, RaisedError)):
+                self._spent.add(trans_id)
         elif outcome.dropped:
             self.counters.dropped += 1
         else:
@@ -302,9 +339,16 @@ class TransactionTable:
         transaction.channel.end(outcome)
 
 
-def error_of(msg: FlowMsg) -> DflowError:
-    """The exception an error message stands for."""
-    info = msg.aux.error or ErrorInfo("node", f"a node returned code {msg.info.ret_code}")
+def error_of(msg: FlowMsg, unfed: Sequence[int] = ()) -> DflowError:
+    """The exception an error message stands for.
+
+    Args:
+        msg: The message.
+        unfed: Inputs of the graph that were not fed for its transaction.
+    """
+    missing = msg.info.ret_code == ALIGN_FAILED
+    text = "an input had not come" if missing else f"a node returned code {msg.info.ret_code}"
+    info = msg.aux.error or ErrorInfo("late" if missing else "node", text)
     where: dict[str, object] = {"node": info.node or None, "trans_id": msg.info.trans_id}
     if info.node:
         where["instance"] = info.instance
@@ -312,6 +356,10 @@ def error_of(msg: FlowMsg) -> DflowError:
         return InstanceLostError(info.message, output=info.traceback, hint=info.hint or None, **where)  # type: ignore[arg-type]
     if info.kind == "dropped":
         return DroppedError(info.message, trans_id=msg.info.trans_id)
+    if info.kind == "raised":
+        return raised_error(msg.info, msg.info.ret_code, info.context, info.node, info.instance)
+    if info.kind == "late":
+        return late_error(info.message, unfed, **where)
     if info.kind == "align":
         return AlignmentError(info.message, hint=info.hint or None, **where)  # type: ignore[arg-type]
     return NodeError(
@@ -323,3 +371,19 @@ def error_of(msg: FlowMsg) -> DflowError:
         hint=info.hint or None,
         **where,  # type: ignore[arg-type]
     )
+
+
+def late_error(message: str, unfed: Sequence[int], **where: object) -> LateError | MissingError:
+    """The error of a set that was given up.
+
+    Args:
+        message: What did not come, and by when.
+        unfed: Inputs of the graph that were not fed for the transaction.
+        where: Node, instance, transaction.
+    """
+    if unfed:
+        names = ", ".join(map(str, unfed))
+        hint = f"input{'s' * (len(unfed) > 1)} {names} of the graph got nothing for this transaction: feed all inputs"
+        return MissingError(f"{message} (not fed: {names})", hint=hint, **where)  # type: ignore[arg-type]
+    hint = "a longer timeout or a larger max_cache_num of set_inputs_align_attrs waits longer"
+    return LateError(message, hint=hint, **where)  # type: ignore[arg-type]

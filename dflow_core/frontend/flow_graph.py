@@ -89,6 +89,20 @@ class FlowGraph(data.FlowGraph):
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
 
+    def set_inputs_align_attrs(
+        self, max_cache_num: int, timeout: Seconds | None = None, drop: bool = False
+    ) -> None:
+        self._check_not_running("the limits of alignment")
+        super().set_inputs_align_attrs(max_cache_num, timeout, drop)
+
+    def set_exception_catch(self, enable: bool = False) -> None:
+        self._check_not_running("the catching of exceptions")
+        super().set_exception_catch(enable)
+
+    def set_contains_n_mapping_node(self, contains_n_mapping: bool) -> None:
+        self._check_not_running("n-mapping")
+        super().set_contains_n_mapping_node(contains_n_mapping)
+
     @property
     def running(self) -> RunningGraph:
         """The running graph: its model, plan, status and counters.
@@ -321,6 +335,10 @@ class FlowGraph(data.FlowGraph):
         It is handed over when fed, and read-only from then on.
         """
         return alloc_tensor(shape, np.dtype(dtype), self.running.alloc)
+
+    def _check_not_running(self, what: str) -> None:
+        if self._running is not None:
+            raise UsageError(f"graph {self.name!r} is running: {what} must be set before", hint="set it before `with`")
 
     def _bind(self, args: Sequence[object], named: Mapping[str, object]) -> dict[int, object]:
         bound = bind_inputs(self, args, named)

@@ -3,6 +3,7 @@
 Imports message, errors, types and options; nothing else of the core.
 """
 
+from dflow_core.graph.alignment import exception_faults
 from dflow_core.graph.attributes import NODE_ATTRIBUTES, OVERFLOWS, Attribute, AttrValue, QueueSettings
 from dflow_core.graph.batching import Batch, CountBatch, TimeBatch
 from dflow_core.graph.check_types import Describe, PointDescription
@@ -64,6 +65,7 @@ __all__ = [
     "Source",
     "TimeBatch",
     "deserialize_graph",
+    "exception_faults",
     "graph_fingerprint",
     "load_graph",
     "name_scope",

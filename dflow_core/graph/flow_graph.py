@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import TypeAlias
 
 from dflow_core.errors import Fault, UsageError
+from dflow_core.graph.alignment import checked_alignment, checked_flag, contains_n_mapping
 from dflow_core.graph.arguments import flat
 from dflow_core.graph.check_types import Describe
 from dflow_core.graph.drawing import to_dot, to_mermaid, to_text
@@ -49,7 +51,7 @@ class FlowGraph:
         if name is not None and (not isinstance(name, str) or not name):
             raise UsageError(f"the name of a graph must be a text that is not empty, got {name!r}")
         self.name = "FlowGraph" if name is None else name
-        self.options = dict(options or {})
+        self.options: dict[str, str] = dict(options or {})
         found, inputs = _walk(self.outputs)
         settle(node._name for node in found)
         settle((data._name for data in inputs), sortable=True)
@@ -65,6 +67,51 @@ class FlowGraph:
     def output_names(self) -> tuple[str, ...]:
         """Names of the outputs in the user's order: `<node>` for a node with one output, else `<node>:<index>`."""
         return tuple(output.name for output in self.outputs)
+
+    def set_inputs_align_attrs(
+        self, max_cache_num: int, timeout: float | timedelta | None = None, drop: bool = False
+    ) -> None:
+        """Limit how long parts that belong together wait for each other: at nodes with several inputs, and at fetch.
+
+        Args:
+            max_cache_num: Incomplete sets kept at each place, up to 1024; of more the lowest transaction is given up.
+                0 puts no limits in force.
+            timeout: Seconds (or a timedelta) after which an incomplete set is given up, up to 600; None is never.
+            drop: Whether what is given up is dropped. Else a function is called with what there is (a low-level one
+                gets a null message with code 364000 for what is missing, another one None), and fetching raises an
+                error that holds the outputs there are.
+
+        Raises:
+            OptionError: a value it cannot have.
+        """
+        self.options |= checked_alignment(max_cache_num, timeout, drop)
+
+    def set_exception_catch(self, enable: bool = False) -> None:
+        """Let functions raise exceptions that every other function is told of (`raise_exception`).
+
+        Needs limits set with `set_inputs_align_attrs`, and goes with neither batches nor functions that take queues.
+
+        Args:
+            enable: Whether they may.
+        """
+        self.options["exception_catch"] = checked_flag("exception_catch", enable)
+
+    def set_contains_n_mapping_node(self, contains_n_mapping: bool) -> None:
+        """Declare that some node makes other than one output of one input; see `contains_n_mapping_node`.
+
+        Args:
+            contains_n_mapping: Whether there is one.
+        """
+        self.options["n_mapping"] = checked_flag("n_mapping", contains_n_mapping)
+
+    @property
+    def contains_n_mapping_node(self) -> bool:
+        """Whether some node makes other than one output of one input: declared, or implied by batches, generators,
+        functions that take queues, hand-written functions or the catching of exceptions.
+
+        The CANN face honours a caller's transaction ids only then; `feed` always does.
+        """
+        return contains_n_mapping(self)
 
     def faults(self, describe: Describe | None = None) -> tuple[Fault, ...]:
         """Everything that is wrong with the graph and the graphs inside it; nothing is started.

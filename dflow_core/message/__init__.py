@@ -17,6 +17,7 @@ from dflow_core.message.block import Block, HeapBlock, block_of
 from dflow_core.message.feed_info import FeedInfo
 from dflow_core.message.flow_msg import FlowMsg
 from dflow_core.message.info import (
+    ALIGN_FAILED,
     HEAD_SIZE,
     USER_DATA_SIZE,
     Bytes,
@@ -39,6 +40,7 @@ from dflow_core.message.transaction import (
 )
 
 __all__ = [
+    "ALIGN_FAILED",
     "DATA_OFFSET",
     "DESC_SIZE",
     "HEAD_SIZE",

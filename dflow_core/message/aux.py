@@ -27,13 +27,15 @@ class ErrorInfo:
     """What failed, as it travels in a message.
 
     Args:
-        kind: `node` (user code or model raised), `lost` (executor died), `align`, `usage`.
+        kind: `node` (user code or model raised), `raised` (an exception for the transaction), `lost` (executor died),
+            `late` (a set was given up), `align` (parts that cannot pair), `dropped`, `usage`.
         message: Text of the exception.
         error_type: Its type name.
         node, instance: Where.
         traceback: Formatted traceback, or last output of a dead process.
         input_shapes: Inputs in words.
         hint: What to do.
+        context: Number a function gave along with an exception.
     """
 
     kind: str
@@ -44,6 +46,7 @@ class ErrorInfo:
     traceback: str = ""
     input_shapes: tuple[str, ...] = ()
     hint: str = ""
+    context: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ import numpy as np
 from dflow_core.errors import TensorError
 
 HEAD_SIZE = 256
+ALIGN_FAILED = 364000
+"""Code of what stands in for a message that did not come within the limits of an alignment."""
 USER_DATA_SIZE = 64
 
 # User data; at 64 the sizes of body and aux section; at 192 the fields of MsgInfo, data label and route label last.

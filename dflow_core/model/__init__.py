@@ -2,6 +2,7 @@
 
 from dflow_core.model.dead_part import DeadPart
 from dflow_core.model.deploy_plan import DeployPlan, InstancePlan, InvokedPlan, ProcessPlan, QueuePlan, Route, index_of
+from dflow_core.model.exception_note import ExceptionNote, ExceptionTable, scope_of
 from dflow_core.model.files import write_atomically
 from dflow_core.model.flow_model import (
     GRAPH_OPTIONS,
@@ -36,6 +37,8 @@ __all__ = [
     "DeadPart",
     "DeployPlan",
     "Endpoint",
+    "ExceptionNote",
+    "ExceptionTable",
     "FileSource",
     "FlowModel",
     "Frame",
@@ -69,6 +72,7 @@ __all__ = [
     "pack_submodel",
     "read_frame",
     "read_om",
+    "scope_of",
     "unpack_submodel",
     "write_atomically",
     "write_om",

@@ -9,6 +9,8 @@
                                      <-  Obeyed, where the order asks for an answer
                                      <-  InstanceDone, one for each instance whose input has ended
                                      <-  Fatal, where a node asked that its errors end the graph
+                                     <-  ExceptionNote, where a function raised an exception for a transaction
+      ExceptionNote, for all others  ->
       Stop                           ->
 """
 
@@ -21,6 +23,7 @@ from typing import TypeAlias
 
 from dflow_core.model.dead_part import DeadPart
 from dflow_core.model.deploy_plan import ProcessPlan
+from dflow_core.model.exception_note import ExceptionNote
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,4 +196,5 @@ class Status:
 
 ControlMessage: TypeAlias = (
     LoadRequest | Ready | LoadFailed | Fatal | InstanceDone | Stop | StatusRequest | Status | Order | Obeyed
+    | ExceptionNote
 )

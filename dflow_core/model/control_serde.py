@@ -29,12 +29,14 @@ from dflow_core.model.control import (
 )
 from dflow_core.model.dead_part import DeadPart
 from dflow_core.model.deploy_plan import InstancePlan, InvokedPlan, ProcessPlan, Route
+from dflow_core.model.exception_note import ExceptionNote
 from dflow_core.proto import control_pb2 as pb
 
 __all__ = [
     "MAX_MESSAGE",
     "ControlMessage",
     "ControlReader",
+    "ExceptionNote",
     "Failure",
     "Fatal",
     "InstanceDone",
@@ -110,6 +112,8 @@ def serialize_control(message: ControlMessage) -> bytes:
         proto.order.CopyFrom(pb.Order(kind=message.kind.value, number=message.number))
     elif isinstance(message, Obeyed):
         proto.obeyed.CopyFrom(pb.Obeyed(number=message.number, quiet=message.quiet))
+    elif isinstance(message, ExceptionNote):
+        proto.exception.CopyFrom(_note_proto(message))
     else:
         states = [_state_proto(state) for state in message.instances]
         proto.status.CopyFrom(pb.Status(number=message.number, instances=states))
@@ -204,6 +208,20 @@ def _routes(proto: pb.Output) -> tuple[Route, ...]:
     return tuple(Route(tuple(route.queues), route.by, route.spares) for route in proto.routes)
 
 
+def _note_proto(note: ExceptionNote) -> pb.ExceptionNote:
+    return pb.ExceptionNote(
+        trans_id=note.trans_id, code=note.code, user_context_id=note.user_context_id, head=note.head, node=note.node,
+        instance=note.instance, function=note.function, expired=note.expired,
+    )
+
+
+def _note(proto: pb.ExceptionNote) -> ExceptionNote:
+    return ExceptionNote(
+        proto.trans_id, proto.code, proto.user_context_id, proto.head, proto.node, proto.instance, proto.function,
+        proto.expired,
+    )
+
+
 def _failure_proto(failure: Failure) -> pb.Failure:
     return pb.Failure(
         kind=_text(failure.kind), message=_text(failure.message), traceback=_text(failure.traceback),
@@ -258,4 +276,5 @@ _READERS: Mapping[str, Callable[[pb.ControlMessage], ControlMessage]] = {
     "status": lambda proto: _status(proto.status),
     "order": lambda proto: _order(proto.order),
     "obeyed": lambda proto: Obeyed(proto.obeyed.number, proto.obeyed.quiet),
+    "exception": lambda proto: _note(proto.exception),
 }

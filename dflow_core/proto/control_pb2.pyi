@@ -220,8 +220,28 @@ class Obeyed(_message.Message):
     quiet: bool
     def __init__(self, number: _Optional[int] = ..., quiet: bool = ...) -> None: ...
 
+class ExceptionNote(_message.Message):
+    __slots__ = ("trans_id", "code", "user_context_id", "head", "node", "instance", "function", "expired")
+    TRANS_ID_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    USER_CONTEXT_ID_FIELD_NUMBER: _ClassVar[int]
+    HEAD_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    EXPIRED_FIELD_NUMBER: _ClassVar[int]
+    trans_id: int
+    code: int
+    user_context_id: int
+    head: bytes
+    node: str
+    instance: int
+    function: int
+    expired: bool
+    def __init__(self, trans_id: _Optional[int] = ..., code: _Optional[int] = ..., user_context_id: _Optional[int] = ..., head: _Optional[bytes] = ..., node: _Optional[str] = ..., instance: _Optional[int] = ..., function: _Optional[int] = ..., expired: bool = ...) -> None: ...
+
 class ControlMessage(_message.Message):
-    __slots__ = ("load_request", "ready", "load_failed", "fatal", "instance_done", "stop", "status_request", "status", "order", "obeyed")
+    __slots__ = ("load_request", "ready", "load_failed", "fatal", "instance_done", "stop", "status_request", "status", "order", "obeyed", "exception")
     LOAD_REQUEST_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
     LOAD_FAILED_FIELD_NUMBER: _ClassVar[int]
@@ -232,6 +252,7 @@ class ControlMessage(_message.Message):
     STATUS_FIELD_NUMBER: _ClassVar[int]
     ORDER_FIELD_NUMBER: _ClassVar[int]
     OBEYED_FIELD_NUMBER: _ClassVar[int]
+    EXCEPTION_FIELD_NUMBER: _ClassVar[int]
     load_request: LoadRequest
     ready: Ready
     load_failed: LoadFailed
@@ -242,4 +263,5 @@ class ControlMessage(_message.Message):
     status: Status
     order: Order
     obeyed: Obeyed
-    def __init__(self, load_request: _Optional[_Union[LoadRequest, _Mapping]] = ..., ready: _Optional[_Union[Ready, _Mapping]] = ..., load_failed: _Optional[_Union[LoadFailed, _Mapping]] = ..., fatal: _Optional[_Union[Fatal, _Mapping]] = ..., instance_done: _Optional[_Union[InstanceDone, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., status_request: _Optional[_Union[StatusRequest, _Mapping]] = ..., status: _Optional[_Union[Status, _Mapping]] = ..., order: _Optional[_Union[Order, _Mapping]] = ..., obeyed: _Optional[_Union[Obeyed, _Mapping]] = ...) -> None: ...
+    exception: ExceptionNote
+    def __init__(self, load_request: _Optional[_Union[LoadRequest, _Mapping]] = ..., ready: _Optional[_Union[Ready, _Mapping]] = ..., load_failed: _Optional[_Union[LoadFailed, _Mapping]] = ..., fatal: _Optional[_Union[Fatal, _Mapping]] = ..., instance_done: _Optional[_Union[InstanceDone, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., status_request: _Optional[_Union[StatusRequest, _Mapping]] = ..., status: _Optional[_Union[Status, _Mapping]] = ..., order: _Optional[_Union[Order, _Mapping]] = ..., obeyed: _Optional[_Union[Obeyed, _Mapping]] = ..., exception: _Optional[_Union[ExceptionNote, _Mapping]] = ...) -> None: ...

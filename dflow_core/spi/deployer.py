@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dflow_core.errors import DflowError
-from dflow_core.model import DeployPlan, FlowModel
+from dflow_core.model import DeployPlan, ExceptionNote, FlowModel
 from dflow_core.spi.transport import MemoryGroup
 
 
@@ -57,6 +57,15 @@ class Deployment(abc.ABC):
 
     def tell_cancelled(self) -> None:
         """Have executors that wait look at the board of cancelled transactions, where they can; any thread calls it."""
+
+    def watch_exceptions(self, call: Callable[[ExceptionNote], None]) -> None:
+        """Have a call made for each exception that a function raises, once for a transaction and scope.
+
+        The deployment itself tells all functions of it.
+
+        Args:
+            call: Takes the exception; any thread calls it, and it must not wait.
+        """
 
     def introduce(self, answer: Callable[[str], Mapping[str, object]]) -> None:
         """Let others on this machine ask how the graph does, where the deployer can.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dflow_core.errors import UsageError
-from dflow_core.message import FlowMsg, Member
+from dflow_core.message import FlowMsg, Member, MsgInfo
 from dflow_core.types import Array
 
 
@@ -147,6 +147,20 @@ class RunContext(abc.ABC):
         """
         raise UsageError(f"there is no graph {key!r} to call here", hint="give the node one with add_invoked_closure")
 
+    def raise_exception(self, code: int, user_context_id: int = 0) -> None:
+        """Raise an exception for the transaction of the current input: it ends for the caller with this code.
+
+        Every other function of the graph is told (`FlowFunc.on_exception`), and what the call sends is let go.
+
+        Args:
+            code: Any signed 32 bit number.
+            user_context_id: Any unsigned 64 bit number, handed on.
+
+        Raises:
+            UsageError: the graph catches no exceptions, or the call has no input.
+        """
+        raise UsageError("this context cannot raise exceptions for other functions")
+
 
 class FlowFunc(abc.ABC):
     """Work of one function of a node. Calls never overlap, unless several functions share state of their own."""
@@ -184,6 +198,25 @@ class FlowFunc(abc.ABC):
 
     def on_timer(self, context: RunContext) -> None:
         """Called when the deadline has passed."""
+
+    takes_gaps: bool = True
+    """Whether it can be called with a null message of code 364000 where an input did not come in time."""
+
+    def on_exception(self, context: RunContext, code: int, user_context_id: int, head: MsgInfo) -> None:
+        """Called when another function of the graph has raised an exception; its transaction has ended.
+
+        Args:
+            context: As for `proc`; what is sent inherits `head`.
+            code: Code it gave.
+            user_context_id: Number it gave along.
+            head: Head of the message it was working on.
+        """
+
+    def on_lost(self, trans_id: int) -> None:
+        """Called when a transaction will never be completed here: its set was given up, or an exception ended it.
+
+        What is kept for the transaction can be let go.
+        """
 
     def settle(self) -> None:
         """End all calls that `RunContext.defer` left open, oldest first.

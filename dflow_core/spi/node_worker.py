@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dflow_core.model import DeadPart, InstancePlan
+from dflow_core.model import DeadPart, ExceptionNote, InstancePlan
 from dflow_core.spi.flow_func import FuncParams
 from dflow_core.spi.transport import MemoryGroup
+from dflow_core.types import NO_LIMITS, AlignLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,9 @@ class NodeLinks:
         dead_parts: Parts lost with the former process of this instance; what still comes of them is dropped.
         trace: File to which a line of JSON is to be appended for every call (`node`, `instance`, `pid`, `trans_id`, and
             `start` and `end` in monotonic seconds); "" for none.
+        limits: When a set of inputs that stays incomplete is given up.
+        catches: Whether functions may raise exceptions for all other functions.
+        raised: Takes an exception that a function of the node raised; any thread.
     """
 
     group: MemoryGroup
@@ -29,6 +33,9 @@ class NodeLinks:
     params: FuncParams
     dead_parts: Sequence[DeadPart] = ()
     trace: str = ""
+    limits: AlignLimits = NO_LIMITS
+    catches: bool = False
+    raised: Callable[[ExceptionNote], None] = lambda _note: None
 
 
 class NodeWorker(abc.ABC):
@@ -58,6 +65,12 @@ class NodeWorker(abc.ABC):
     @abc.abstractmethod
     def stop(self) -> None:
         """Make `run` return soon without draining; any thread may call."""
+
+    def notify(self, note: ExceptionNote) -> None:
+        """Tell the functions of an exception that a function of this or another node raised; any thread may call.
+
+        What there is of its transaction is dropped, and what still comes, until the exception expires.
+        """
 
     @abc.abstractmethod
     def close(self) -> None:

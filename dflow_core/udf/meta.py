@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dflow_core.errors import ClosedError, DflowError, NodeError, UsageError, WaitTimeoutError
 from dflow_core.message import (
+    ALIGN_FAILED,
     USER_DATA_SIZE,
     DataFlag,
     FlowMsg,
@@ -171,15 +172,20 @@ class MetaRunContext:
         inputs: Messages of the call.
         outputs: The node's outputs that the function owns; None takes all from 0 on.
         balance: Whether the node is a `scatter` or a `gather` one; "" for neither.
+        head: What messages inherit; the head of the first input that came if not given.
+        exception: Code and number of an exception that another function has raised.
     """
 
     def __init__(
-        self, context: RunContext, inputs: Sequence[FlowMsg], outputs: Sequence[int] | None = None, balance: str = ""
+        self, context: RunContext, inputs: Sequence[FlowMsg], outputs: Sequence[int] | None = None, balance: str = "",
+        head: MsgInfo | None = None, exception: tuple[int, int] | None = None,
     ) -> None:
         self._context = context
         self._balance = balance
         self._outputs = None if outputs is None else {port: i for i, port in enumerate(outputs)}
-        self._head = inputs[0].info if inputs else MsgInfo()
+        came = next((msg.info for msg in inputs if msg.info.ret_code != ALIGN_FAILED), None)
+        self._head = head or came or MsgInfo()
+        self._exception = exception
 
     def alloc_tensor_msg(self, shape: Sequence[int], dtype: npt.DTypeLike | DataType, align: int = 64) -> FlowMsg:
         """A tensor message to fill in place through `get_tensor`; its head is inherited from the current input."""
@@ -305,6 +311,25 @@ class MetaRunContext:
             return _refused(model_key, code if code in _USER_CODES else FAILED, error)
         null = FlowMsg(self._head.derive(data_flag=self._head.data_flag | DataFlag.NULL))
         return SUCCESS, [msg or null for row in rows for msg in row]
+
+    def raise_exception(self, exception_code: int, user_context_id: int) -> None:
+        """End the transaction of the current input with a code, and tell every other function of the graph.
+
+        Args:
+            exception_code: Signed 32 bit; what the caller gets.
+            user_context_id: Unsigned 64 bit; handed on.
+
+        Raises:
+            UsageError: the graph catches no exceptions, or the call has no input.
+        """
+        if not -(2**31) <= exception_code < 2**31 or not 0 <= user_context_id < 2**64:
+            raise UsageError(f"exception {exception_code} with user context {user_context_id}: out of range")
+        self._context.raise_exception(exception_code, user_context_id)
+
+    def get_exception(self) -> tuple[bool, int, int]:
+        """(True, code, user context id) where another function has raised an exception, once; else (False, 0, 0)."""
+        found, self._exception = self._exception, None
+        return (True, *found) if found is not None else (False, 0, 0)
 
     def get_user_data(self, size: int = USER_DATA_SIZE, offset: int = 0) -> bytes:
         """User data of the current input: `size` bytes from `offset`."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from dflow_core.errors import NodeError, UsageError
 from dflow_core.graph import running
-from dflow_core.message import FlowMsg, decode
+from dflow_core.message import ALIGN_FAILED, FlowMsg, MsgInfo, decode
 from dflow_core.spi import FlowFunc, FuncParams, RunContext
 from dflow_core.types import FuncSpec
 from dflow_core.udf.meta import SUCCESS, MetaParams, MetaRunContext
@@ -57,6 +57,12 @@ class Instance:
         if not callable(found):
             raise UsageError(f"{name!r} of {type(self._target).__name__} is not callable")
         return found
+
+    def tell_lost(self, trans_id: int) -> None:
+        """Call the object's own `on_lost`, if it has one and is an instance of a user's class."""
+        told = getattr(self._target, "on_lost", None) if self._package.kind != "function" else None
+        if callable(told):
+            told(trans_id)
 
     def close(self) -> None:
         """Call the object's own `close`, if it has one and is an instance of a user's class."""
@@ -119,6 +125,9 @@ class ValueFunc(FlowFunc):
         else:
             self._send(result, context.send)
 
+    def on_lost(self, trans_id: int) -> None:
+        self._instance.tell_lost(trans_id)
+
     def close(self) -> None:
         self._call = None
         self._instance.close()
@@ -168,7 +177,17 @@ class MessageFunc(FlowFunc):
 
     def proc(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
         assert self._call is not None, "init() first"
-        code = self._call(MetaRunContext(context, inputs, self._spec.outputs, self._balance), list(inputs))
+        self._check(self._call(MetaRunContext(context, inputs, self._spec.outputs, self._balance), list(inputs)))
+
+    def on_exception(self, context: RunContext, code: int, user_context_id: int, head: MsgInfo) -> None:
+        assert self._call is not None, "init() first"
+        told = MetaRunContext(context, (), self._spec.outputs, self._balance, head, (code, user_context_id))
+        self._check(self._call(told, []))
+
+    def on_lost(self, trans_id: int) -> None:
+        self._instance.tell_lost(trans_id)
+
+    def _check(self, code: object) -> None:
         if code not in (None, SUCCESS):
             raise NodeError(f"{self._method.name} returned code {code}", ret_code=_as_int(code))
 
@@ -191,6 +210,8 @@ def python_funcs(package: PythonFunc, specs: Sequence[FuncSpec]) -> list[FlowFun
 
 
 def _value(msg: FlowMsg) -> object:
+    if msg.info.ret_code == ALIGN_FAILED:
+        return None  # it did not come in time
     if msg.info.ret_code:
         raise NodeError(f"an input carries code {msg.info.ret_code}", ret_code=msg.info.ret_code)
     return decode(msg)

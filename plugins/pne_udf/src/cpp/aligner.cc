@@ -195,6 +195,10 @@ void Aligner::Add(size_t port, MessagePtr msg, int64_t now, std::vector<MessageS
     if (msg->Is(kInjected) && (done_.Has(key) || (found != waiting_.end() && !found->second.ports[port].empty()))) {
         return;
     }
+    if (replaced_.Has({key, port})) {
+        replaced_.Remove({key, port});
+        return;
+    }
     if (found == waiting_.end()) {
         found = waiting_.emplace(key, Slot{std::vector<std::deque<MessagePtr>>(ports_), now}).first;
     }
@@ -202,6 +206,9 @@ void Aligner::Add(size_t port, MessagePtr msg, int64_t now, std::vector<MessageS
     const auto is_empty = [](const std::deque<MessagePtr> &queue) { return queue.empty(); };
     const MessagePtr offered = msg;
     slot[port].push_back(std::move(msg));
+    if (offered->Is(kInjected)) {
+        replaced_.Add({key, port});
+    }
     counts_[port]++;
     if (std::none_of(slot.begin(), slot.end(), is_empty)) {
         MessageSet set;
@@ -249,19 +256,7 @@ MessageSet Aligner::Mismatch(const Message &msg)
 bool Aligner::TakeOverdue(int64_t now, MessageSet *partial)
 {
     if (limits_.timeout_ns >= 0) {
-        std::vector<PartKey> old;
-        for (const auto &entry : held_) {
-            if (now - entry.second.since >= limits_.timeout_ns) {
-                old.push_back(entry.first);
-            }
-        }
-        for (const PartKey &head : old) { // as single messages they take their turn below
-            const int64_t since = held_.at(head).since;
-            std::vector<MessageSet> none;
-            for (Part &part : Split(head)) {
-                Add(part.first, std::move(part.second), since, &none);
-            }
-        }
+        LetBatchesWaitAsMessages(now - limits_.timeout_ns);
     }
     auto found = waiting_.end();
     if (limits_.timeout_ns >= 0) {
@@ -269,12 +264,14 @@ bool Aligner::TakeOverdue(int64_t now, MessageSet *partial)
             return now - entry.second.since >= limits_.timeout_ns;
         });
     }
-    if (found == waiting_.end() && limits_.max_cache != 0 && waiting_.size() > limits_.max_cache) {
+    if (found == waiting_.end() && IsFull()) {
+        LetBatchesWaitAsMessages(INT64_MAX);
         found = waiting_.begin();
     }
     if (found == waiting_.end()) {
         return false;
     }
+    const Key key = found->first;
     partial->assign(ports_, nullptr);
     bool is_rest = false;
     for (size_t i = 0; i < ports_; i++) {
@@ -289,12 +286,40 @@ bool Aligner::TakeOverdue(int64_t now, MessageSet *partial)
     if (!is_rest) {
         waiting_.erase(found);
     }
+    done_.Add(key);
+    if (limits_.is_dropping) {
+        Poison(std::get<0>(key));
+        return true;
+    }
+    for (size_t i = 0; i < ports_; i++) {
+        if ((*partial)[i] == nullptr) {
+            replaced_.Add({key, i});
+        }
+    }
     return true;
+}
+
+// Batches that wait since `oldest` or longer: as single messages they take their turn among the others.
+void Aligner::LetBatchesWaitAsMessages(int64_t oldest)
+{
+    std::vector<PartKey> old;
+    for (const auto &entry : held_) {
+        if (entry.second.since <= oldest) {
+            old.push_back(entry.first);
+        }
+    }
+    for (const PartKey &head : old) {
+        const int64_t since = held_.at(head).since;
+        std::vector<MessageSet> none;
+        for (Part &part : Split(head)) {
+            Add(part.first, std::move(part.second), since, &none);
+        }
+    }
 }
 
 int64_t Aligner::Deadline() const
 {
-    if (limits_.max_cache != 0 && waiting_.size() > limits_.max_cache) {
+    if (IsFull()) {
         return 0;
     }
     if (limits_.timeout_ns < 0 || pending() == 0) {
@@ -312,6 +337,18 @@ int64_t Aligner::Deadline() const
 
 void Aligner::Poison(uint64_t trans_id)
 {
+    std::set<PartKey> heads;
+    for (auto at = batch_of_.lower_bound(PartKey(trans_id, 0));
+         at != batch_of_.end() && at->first.first == trans_id; ++at) {
+        heads.insert(at->second);
+    }
+    for (const PartKey &head : heads) {
+        const int64_t since = held_.at(head).since;
+        std::vector<MessageSet> none;
+        for (Part &part : Split(head)) {
+            Add(part.first, std::move(part.second), since, &none);
+        }
+    }
     poisoned_.Add(trans_id);
     for (auto at = waiting_.lower_bound(Key(trans_id, 0, false));
          at != waiting_.end() && std::get<0>(at->first) == trans_id;) {

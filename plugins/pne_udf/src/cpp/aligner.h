@@ -30,6 +30,7 @@ struct DeadPart {
 struct AlignLimits {
     uint32_t max_cache = 0;  // incomplete sets; 0 is no limit
     int64_t timeout_ns = -1; // age of an incomplete set; -1 is no limit
+    bool is_dropping = false; // what is given up is dropped, and all there is of its transaction
 };
 
 // A bounded memory, the oldest forgotten first.
@@ -59,7 +60,7 @@ public:
     }
 
 private:
-    static constexpr size_t kLimit = 65536;
+    static constexpr size_t kLimit = 16384;
     std::set<K> keys_;
     std::deque<K> order_;
 };
@@ -116,6 +117,11 @@ private:
     bool IsWanted(size_t port, const Message &msg);
     void Add(size_t port, MessagePtr msg, int64_t now, std::vector<MessageSet> *complete);
     MessageSet Mismatch(const Message &msg);
+    void LetBatchesWaitAsMessages(int64_t oldest);
+    bool IsFull() const
+    {
+        return limits_.max_cache != 0 && pending() > limits_.max_cache;
+    }
 
     Bus *bus_;
     size_t ports_;
@@ -127,6 +133,8 @@ private:
     std::vector<size_t> counts_;
     Recent<Key> done_;
     Recent<uint64_t> poisoned_;
+    // What was put in for a message, or given up, stands for one that may still come.
+    Recent<std::pair<Key, size_t>> replaced_;
 };
 }  // namespace dflow
 

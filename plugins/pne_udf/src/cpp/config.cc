@@ -90,7 +90,7 @@ private:
         node_->is_gather = (from_.flags & DFLOW_UDF_BALANCE_GATHER) != 0;
         node_->limits.max_cache = from_.align_max_cache;
         node_->limits.timeout_ns = from_.align_timeout_ms < 0 ? -1 : from_.align_timeout_ms * kMillisecond;
-        node_->drops_overdue = from_.align_drop != 0;
+        node_->limits.is_dropping = from_.align_drop != 0;
         if (node_->is_scatter && node_->is_gather) {
             faults_.Add("a node cannot both scatter and gather");
         }

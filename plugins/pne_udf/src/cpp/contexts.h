@@ -3,6 +3,7 @@
 #define DFLOW_UDF_CONTEXTS_H
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -35,11 +36,11 @@ struct Node {
     Attrs attrs;
     NoticeMap notices;
     AlignLimits limits;
-    bool drops_overdue = false;
     Bus *bus = nullptr;
     Outputs *outputs = nullptr;
     InvokedModels invoked;
     std::unique_ptr<CallTrace> trace; // null if nobody wants one
+    std::function<void()> on_raised; // a function has raised an exception
     std::atomic<bool> is_suspended{false};
 };
 

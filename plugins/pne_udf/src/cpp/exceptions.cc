@@ -8,6 +8,12 @@ namespace dflow {
 void Processor::Notify(const ExceptionNote &note)
 {
     const std::lock_guard<std::mutex> guard(notes_lock_);
+    if (own_.Has(note.trans_id)) {
+        if (!note.is_expired) {
+            return;
+        }
+        own_.Remove(note.trans_id);
+    }
     notes_.push_back(note);
     has_notes_.store(true, std::memory_order_relaxed);
 }
@@ -21,8 +27,36 @@ void Processor::NoteRaised(const Raised &raised)
     note.trans_id = note.head.trans_id;
     note.user_context_id = raised.user_context_id;
     inputs_.Poison(note.trans_id);
-    const std::lock_guard<std::mutex> guard(notes_lock_);
-    raised_.push_back(note);
+    {
+        const std::lock_guard<std::mutex> guard(notes_lock_);
+        raised_.push_back(note);
+        own_.Add(note.trans_id);
+    }
+    if (node_->on_raised) {
+        node_->on_raised();
+    }
+}
+
+// The call of a function that has raised an exception: its transaction ends with that.
+Event Processor::EndRaised(const Raised &raised)
+{
+    ErrorInfo error = Explain(Outcome());
+    error.message = info_.name + " raised exception " + std::to_string(raised.code) + " (user context " +
+                    std::to_string(raised.user_context_id) + ")";
+    if (!node_->catches_exceptions) {
+        error.error_type = "UserException";
+        error.hint = "graph.set_exception_catch(True) has it told to the other functions";
+        return FailCall(error, raised.code);
+    }
+    NoteRaised(raised);
+    error.kind = "raised";
+    error.error_type = "RaisedError";
+    error.context = raised.user_context_id;
+    arguments_.clear();
+    set_.clear();
+    run_->ForgetMade();
+    const int sent = call_.Fail(error, raised.code);
+    return Check(sent) == Event::kRound ? Event::kRound : Event::kCallOk;
 }
 
 bool Processor::TakeRaised(ExceptionNote *note)
@@ -79,6 +113,12 @@ Event Processor::CallException()
         return Event::kCallOk;
     }
     const ErrorInfo error = Explain(outcome);
+    counters_.failed.fetch_add(1, std::memory_order_relaxed);
+    if (!node_->stops_on_error) { // the transaction has ended: nobody else is to be told
+        Log(Level::kError, "told of an exception of transaction %llu: %s: %s",
+            static_cast<unsigned long long>(exception_.trans_id), error.error_type.c_str(), error.message.c_str());
+        return Event::kCallOk;
+    }
     failure_ = Failure{true, true, outcome.code, exception_.trans_id, error.error_type, error.message};
     return Event::kCallFailed;
 }

@@ -61,6 +61,11 @@ Instance::Instance(const dflow_udf_config &config, std::string *faults)
     for (const InvokedSpec &spec : config_.invoked) {
         node_.invoked[spec.key] = std::make_unique<InvokedModel>(bus_, spec);
     }
+    node_.on_raised = [this] {
+        const std::lock_guard<std::mutex> guard(lock_);
+        has_raised_ = true;
+        changed_.notify_all();
+    };
     functions_ = std::make_unique<Functions>(&node_);
     for (const FuncInfo &info : config_.funcs) {
         std::vector<uint32_t> queues;

@@ -83,6 +83,7 @@ private:
     bool is_started_ = false;
     bool is_closing_ = false;
     bool is_recovering_ = false;
+    bool has_raised_ = false; // since the last look
     size_t parked_ = 0;
     size_t working_ = 0; // threads besides the first one
     Failure failure_;

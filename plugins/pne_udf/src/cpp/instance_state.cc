@@ -16,7 +16,7 @@ int Instance::Wait(int state, int64_t wait_ns)
 {
     std::unique_lock<std::mutex> guard(lock_);
     (void)changed_.wait_for(guard, std::chrono::nanoseconds(std::max<int64_t>(wait_ns, 0)),
-                            [this, state] { return state_ != state; });
+                            [this, state] { return state_ != state || has_raised_; });
     return state_;
 }
 
@@ -101,6 +101,10 @@ bool Instance::Stats(int32_t func, dflow_udf_stats *out)
 
 bool Instance::TakeRaised(ExceptionNote *note)
 {
+    {
+        const std::lock_guard<std::mutex> guard(lock_);
+        has_raised_ = false;
+    }
     return std::any_of(processors_.begin(), processors_.end(),
                        [note](const auto &processor) { return processor->TakeRaised(note); });
 }

@@ -186,31 +186,46 @@ Event Processor::Publish()
     return Event::kPublished;
 }
 
-// Messages that are missing in a partial set are stood in for, or the set is given up.
-void Processor::FillGaps(bool *is_dropped)
+// A set that was given up: stood in for, or ended with an error; what is ended already needs no more. True if it was
+// ended here.
+bool Processor::FillGaps()
 {
-    const auto first = std::find_if(set_.begin(), set_.end(), [](const MessagePtr &msg) { return msg != nullptr; });
-    if (std::find(set_.begin(), set_.end(), nullptr) == set_.end()) {
-        return;
+    const auto gap = std::find(set_.begin(), set_.end(), nullptr);
+    if (gap == set_.end()) {
+        return false;
     }
-    if (node_->drops_overdue) {
+    MessageSet came;
+    std::string missing;
+    for (size_t i = 0; i < set_.size(); i++) {
+        if (set_[i] != nullptr) {
+            came.push_back(set_[i]);
+        } else {
+            missing += (missing.empty() ? "" : ", ") + std::to_string(i);
+        }
+    }
+    if (std::any_of(came.begin(), came.end(), [](const MessagePtr &msg) { return msg->Is(kError | kSkip | kEnd); })) {
+        set_ = std::move(came);
+        return false;
+    }
+    if (node_->limits.is_dropping) {
         ErrorInfo error;
-        error.kind = "align";
-        error.error_type = "AlignmentError";
-        error.message = "the messages of the other inputs did not come within the limits of the alignment";
+        error.kind = "late";
+        error.error_type = "LateError";
+        error.message = "input " + missing + " did not come within the limits of the alignment";
         error.node = node_->name;
         error.instance = node_->instance;
-        call_.Begin(first->get());
+        call_.Begin(came.front().get());
+        set_.clear();
         (void)call_.Fail(error, FlowFunc::FLOW_FUNC_ERR_DATA_ALIGN_FAILED);
-        *is_dropped = true;
-        return;
+        return true;
     }
-    Head head = (*first)->head();
+    Head head = came.front()->head();
     head.data_flag = kNull;
     head.ret_code = FlowFunc::FLOW_FUNC_ERR_DATA_ALIGN_FAILED;
     head.msg_type = 0;
     const auto stand_in = std::make_shared<Message>(node_->bus, head);
     std::replace(set_.begin(), set_.end(), MessagePtr(), stand_in);
+    return false;
 }
 
 Event Processor::CallFunction()
@@ -226,11 +241,11 @@ Event Processor::CallFunction()
         counters_.current_since.store(0, std::memory_order_relaxed);
         return EndStreamCall(outcome);
     }
-    bool is_dropped = false;
-    FillGaps(&is_dropped);
-    const auto is_ending = [](const MessagePtr &msg) { return msg->Is(kError | kSkip | kEnd); };
-    if (is_dropped || std::any_of(set_.begin(), set_.end(), is_ending)) {
-        return is_dropped ? (set_.clear(), Event::kCallOk) : PassOn();
+    if (FillGaps()) {
+        return Event::kCallOk;
+    }
+    if (std::any_of(set_.begin(), set_.end(), [](const MessagePtr &msg) { return msg->Is(kError | kSkip | kEnd); })) {
+        return PassOn();
     }
     arguments_.assign(set_.begin(), set_.end());
     const auto first = std::find_if(set_.begin(), set_.end(), [](const MessagePtr &msg) {
@@ -323,12 +338,7 @@ Event Processor::EndCall(const Outcome &outcome, int64_t began, uint64_t blocked
     }
     const Raised raised = call_.TakeRaised();
     if (raised.is_set) {
-        NoteRaised(raised);
-        ErrorInfo error = Explain(Outcome());
-        error.error_type = "UserException";
-        error.message = info_.name + " raised exception " + std::to_string(raised.code) + " (user context " +
-                        std::to_string(raised.user_context_id) + ")";
-        return FailCall(error, raised.code);
+        return EndRaised(raised);
     }
     std::vector<std::weak_ptr<Message>> kept;
     if (call_.is_silent()) {

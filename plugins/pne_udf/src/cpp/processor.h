@@ -125,7 +125,8 @@ private:
     Event EndCall(const Outcome &outcome, int64_t began, uint64_t blocked);
     Event EndStreamCall(const Outcome &outcome);
     Event FailCall(const ErrorInfo &error, int32_t code);
-    void FillGaps(bool *is_dropped);
+    Event EndRaised(const Raised &raised);
+    bool FillGaps();
     void NoteRaised(const Raised &raised);
     Outcome Invoke(const std::vector<FlowMsgPtr> &inputs);
     ErrorInfo Explain(const Outcome &outcome) const;
@@ -154,6 +155,7 @@ private:
     std::atomic<bool> has_notes_{false};
     std::deque<ExceptionNote> notes_;
     std::deque<ExceptionNote> raised_;
+    Recent<uint64_t> own_; // it has raised these itself, and is not told of them
 };
 }  // namespace dflow
 

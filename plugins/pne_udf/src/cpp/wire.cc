@@ -92,7 +92,8 @@ std::string ErrorJson(const ErrorInfo &error)
         AppendJson(&json, *text.value);
         json += ", ";
     }
-    json += "\"instance\": " + std::to_string(error.instance) + ", \"input_shapes\": [";
+    json += "\"instance\": " + std::to_string(error.instance) + ", \"context\": " + std::to_string(error.context) +
+            ", \"input_shapes\": [";
     for (size_t i = 0; i < error.input_shapes.size(); i++) {
         json += i == 0 ? "" : ", ";
         AppendJson(&json, error.input_shapes[i]);

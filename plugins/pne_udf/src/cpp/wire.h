@@ -78,6 +78,7 @@ struct ErrorInfo {
     std::string traceback;
     std::vector<std::string> input_shapes;
     std::string hint;
+    uint64_t context = 0; // the number a function gave along with an exception
 };
 
 // Members of a batch in an aux section: how many, their bytes (count included; nothing if there are none), a head.

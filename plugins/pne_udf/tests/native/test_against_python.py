@@ -154,6 +154,22 @@ def test_incomplete_sets_go_to_the_function_when_they_are_old(make_rig: Callable
     out = rig.get()
     assert (out.info.trans_id, int(out.get_tensor())) == (1, 1)
     assert out.info.token == root_token(1)
+    rig.put(data(1), 0)  # late: the set was given out without it
+    for port in (0, 1):
+        rig.put(data(2), port)
+    assert rig.get().info.trans_id == 2
+    rig.end()
+    assert (rig.is_silent(), rig.stats().pending, rig.stats().calls) == (True, 0, 2)
+
+
+def test_a_message_that_comes_after_one_put_in_for_it_is_dropped(make_rig: Callable) -> None:
+    put_in = data(1, flag=DataFlag.SKIP | DataFlag.NULL | DataFlag.INJECTED)
+    steps = [(0, put_in), (0, data(1)), (1, data(1)), (1, data(2)), (0, data(2))]
+    expected = in_python(2, steps)
+    assert len(expected) == 2
+    rig = make_rig(("first_input", (0, 1)), inputs=2).start()
+    got = natively(rig, steps, len(expected))
+    assert [readable(msg) for msg in got] == [readable(msg) for msg in expected]
 
 
 def test_incomplete_sets_that_are_too_many_end_with_an_error(make_rig: Callable) -> None:
@@ -162,9 +178,21 @@ def test_incomplete_sets_that_are_too_many_end_with_an_error(make_rig: Callable)
     for trans_id in (3, 1, 2):
         rig.put(data(trans_id), 0)
     out = rig.get()
-    assert (out.info.trans_id, out.aux.error.kind) == (1, "align")
+    assert (out.info.trans_id, out.aux.error.kind) == (1, "late")
+    assert out.aux.error.message == "input 1 did not come within the limits of the alignment"
+    rig.put(data(1), 1)  # late: dropped
     rig.put(data(2), 1)
     assert rig.get().info.trans_id == 2
+    rig.end()
+    assert rig.stats().pending == 1
+
+
+def test_a_set_that_is_given_up_ends_as_what_came_of_it_says(make_rig: Callable) -> None:
+    options = {"align_max_cache": 8, "align_timeout_ms": 20, "align_drop": 1}
+    rig = make_rig(("first_input", (0, 1)), inputs=2, options=options).start()
+    rig.put(data(1, flag=DataFlag.SKIP | DataFlag.NULL), 0)
+    out = rig.get()
+    assert (out.info.trans_id, out.info.data_flag, out.aux.error) == (1, DataFlag.SKIP | DataFlag.NULL, None)
 
 
 def test_a_function_that_keeps_its_inputs_ends_them_when_it_lets_go(make_rig: Callable) -> None:

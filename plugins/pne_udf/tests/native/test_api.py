@@ -10,6 +10,7 @@ import pytest
 
 from dflow_core.message import Aux, DataFlag, Member, MsgInfo, encode, root_token
 from dflow_core.types import DataType
+from dflow_pne_udf.native import seam
 
 ATTRS = {
     "text": "hello", "number": -5, "real": 2.5, "flag": True, "type": DataType.BF16, "texts": ["a", "b"],
@@ -73,11 +74,40 @@ def test_an_exception_of_another_function_is_delivered_once(make_rig: Callable) 
 
 
 def test_an_exception_that_was_raised_can_be_taken(make_rig: Callable) -> None:
-    rig = make_rig("behave").start()
+    rig = make_rig("behave", options={"flags": seam.EXCEPTION_CATCH}).start()
     rig.feed(9, np.array([10], np.int32))
-    assert rig.get().info.ret_code == 9900010
+    out = rig.get()
+    error = out.aux.error
+    assert (out.info.ret_code, error.kind, error.context) == (9900010, "raised", 5)
+    assert error.message == "behave raised exception 9900010 (user context 5)"
     assert rig.take_raised() == (9900010, 9, 5)
     assert rig.take_raised() is None
+    rig.feed(9, np.array([0], np.int32))  # what is still to come of it is dropped
+    rig.feed(10, np.array([0], np.int32))
+    assert rig.get().info.trans_id == 10
+
+
+def test_a_function_is_not_told_of_its_own_exception(make_rig: Callable) -> None:
+    rig = make_rig("behave", options={"flags": seam.EXCEPTION_CATCH}).start()
+    rig.feed(9, np.array([10], np.int32))
+    rig.get()
+    rig.notify(9900010, 9, 5)
+    rig.feed(10, np.array([0], np.int32))
+    assert rig.get().info.trans_id == 10
+    assert rig.stats().calls == 2
+    rig.notify(0, 9, 0, expired=True)
+    rig.feed(11, np.array([0], np.int32))  # notes are taken before the next call
+    assert rig.get().info.trans_id == 11
+    rig.feed(9, np.array([0], np.int32))
+    assert rig.get().info.trans_id == 9
+
+
+def test_an_exception_wakes_who_waits_for_a_state(make_rig: Callable) -> None:
+    rig = make_rig("behave", options={"flags": seam.EXCEPTION_CATCH}).start()
+    rig.feed(9, np.array([10], np.int32))
+    running = seam.RUNNING
+    assert rig.library.dflow_udf_wait(rig.udf, running, 600_000_000_000) == running
+    assert rig.take_raised() == (9900010, 9, 5)
 
 
 def test_multi_functions_share_one_object(make_rig: Callable) -> None:

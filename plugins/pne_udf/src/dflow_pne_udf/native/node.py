@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dflow_core.errors import ClosedError, DeployError, NodeError
-from dflow_core.model import InvokedPlan, Route, UdfModel
+from dflow_core.model import ExceptionNote, InvokedPlan, Route, UdfModel, scope_of
 from dflow_core.spi import NATIVE_ABI, NativeTable, NodeLinks, NodeWorker
 from dflow_core.types import FuncSpec
 from dflow_pne_udf.native import seam
@@ -62,9 +62,12 @@ class CppNode(NodeWorker):
         self._end: Callable[[], None] | None = None
         self._instance = 0
         self._last = seam.Stats()
+        self._catches = False
+        self._raised: Callable[[ExceptionNote], None] = lambda _note: None
 
     def open(self, links: NodeLinks) -> None:
         self._instance = links.plan.index
+        self._catches, self._raised = links.catches, links.raised
         self._table = _native_table(links, self._model.name)
         place = self._place()
         self._end = place.end
@@ -97,6 +100,8 @@ class CppNode(NodeWorker):
         state = seam.READY
         while seam.READY <= state < seam.FINISHED:
             state = api.dflow_udf_wait(handle, state, _PATIENCE_NS)
+            if self._catches:
+                self._report_exceptions(handle)
         if state != seam.FINISHED:
             raise self._failure()
 
@@ -104,6 +109,14 @@ class CppNode(NodeWorker):
         with self._in_use:
             if self._handle is not None:
                 seam.runtime().dflow_udf_stop(self._handle)
+
+    def notify(self, note: ExceptionNote) -> None:
+        record = seam.ExceptionRecord(note.code, note.expired, note.trans_id, note.user_context_id)
+        record.head[:] = note.head.ljust(len(record.head), b"\0")
+        with self._in_use:
+            if self._handle is not None:
+                scope = note.scope.encode()
+                seam.runtime().dflow_udf_notify_exception(self._handle, scope, ctypes.byref(record))
 
     def close(self) -> None:
         self._refresh()
@@ -129,6 +142,16 @@ class CppNode(NodeWorker):
         stats = self._refresh()
         # Only the difference counts: the runtime's clock and Python's are the same.
         return (int(stats.current_trans), float(stats.current_since) / 1e9) if stats.current_since else None
+
+    def _report_exceptions(self, handle: ctypes.c_void_p) -> None:
+        record = seam.ExceptionRecord()
+        while seam.runtime().dflow_udf_take_exception(handle, ctypes.byref(record)) == 1:
+            self._raised(
+                ExceptionNote(
+                    int(record.trans_id), int(record.code), int(record.user_context_id), bytes(record.head),
+                    self._model.name, self._instance,
+                )
+            )
 
     def _refresh(self) -> seam.Stats:
         stats = seam.Stats()
@@ -168,7 +191,9 @@ class _Configuration:
         self._alive: list[object] = []
         self._queue_numbers: dict[str, int] = {}
         self._table = table
-        plan = links.plan
+        plan, limits = links.plan, links.limits
+        flags = seam.STOP_ON_ERROR if model.options.on_error == "stop" else 0
+        flags |= seam.EXCEPTION_CATCH if links.catches else 0
         attrs = pack_attrs(links.params.attrs)
         funcs = [self._function(spec) for spec in place.functions]
         outputs = [self._output(routes) for routes in plan.outputs]
@@ -180,7 +205,7 @@ class _Configuration:
         notices = [seam.Notice(self._queue(queue), self._queue(told)) for queue, told in plan.notices.items()]
         self.record = seam.Config(
             api=seam.API,
-            flags=(seam.STOP_ON_ERROR if model.options.on_error == "stop" else 0) | _BALANCE[model.balance],
+            flags=flags | _BALANCE[model.balance],
             transport=table,
             library=place.library.encode("utf-8", "surrogateescape"),
             node=model.name.encode(),
@@ -201,8 +226,10 @@ class _Configuration:
             n_outputs=len(outputs),
             n_invoked=len(invoked),
             n_dead_parts=len(dead),
-            align_timeout_ms=-1,
-            align_drop=1,
+            align_max_cache=limits.max_cache,
+            align_timeout_ms=max(1, round(limits.timeout * 1000)) if limits and limits.timeout else -1,
+            align_drop=limits.drop,
+            scope=scope_of(model.name).encode(),
             notices=self._array(seam.Notice, notices),
             n_notices=len(notices),
         )

@@ -27,7 +27,7 @@ API = 1
 NO_QUEUE = 0xFFFFFFFF
 STREAM_INPUT = 1
 STOP_ON_ERROR = 1
-BALANCE_SCATTER, BALANCE_GATHER = 4, 8
+EXCEPTION_CATCH, BALANCE_SCATTER, BALANCE_GATHER = 2, 4, 8
 LOADING, READY, RUNNING, SUSPENDED, FINISHED, FAILED = range(6)
 E_CONFIG, E_LIBRARY, E_FUNCTION, E_STATE, E_SYSTEM = -1, -2, -3, -4, -5
 
@@ -108,6 +108,15 @@ class FailureRecord(Structure):
     )
 
 
+class ExceptionRecord(Structure):
+    """`struct dflow_udf_exception`."""
+
+    _fields_ = (
+        ("code", c_int32), ("expired", c_uint32), ("trans_id", c_uint64), ("user_context_id", c_uint64),
+        ("head", ctypes.c_uint8 * 256),
+    )
+
+
 class _TableHead(Structure):
     """The beginning of `struct dflow_transport`, up to what finds a queue."""
 
@@ -165,5 +174,7 @@ _PROTOTYPES: tuple[tuple[str, object, list[object]], ...] = (
     ("dflow_udf_get_stats", c_int, [c_void_p, c_int32, POINTER(Stats)]),
     ("dflow_udf_get_failure", c_int, [c_void_p, POINTER(FailureRecord)]),
     ("dflow_udf_catch_crashes", c_int, []),
+    ("dflow_udf_take_exception", c_int, [c_void_p, POINTER(ExceptionRecord)]),
+    ("dflow_udf_notify_exception", c_int, [c_void_p, c_char_p, POINTER(ExceptionRecord)]),
 )
 

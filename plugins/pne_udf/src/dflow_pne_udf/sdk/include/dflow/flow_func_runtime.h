@@ -177,7 +177,8 @@ int64_t dflow_udf_functions(char *buffer, uint64_t size);
 /* Check a configuration and begin to load in the instance's own thread. */
 int dflow_udf_open(const struct dflow_udf_config *config, struct dflow_udf **out);
 
-/* Wait until the state differs from `state`; gives the state then or at the limit (nanoseconds). */
+/* Wait until the state differs from `state`, or a function has raised an exception since the last call of
+ * dflow_udf_take_exception; gives the state then or at the limit (nanoseconds). */
 int dflow_udf_wait(struct dflow_udf *udf, int state, int64_t wait_ns);
 
 int dflow_udf_get_state(struct dflow_udf *udf);
