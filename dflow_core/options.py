@@ -91,6 +91,9 @@ class Options:
     start_timeout: float = _option(120.0, _GRAPH, "longest wait for the executors to come up", unit="seconds")
     stop_timeout: float = _option(10.0, _GRAPH, "longest wait for executors before they are killed", unit="seconds")
     max_in_flight: int = _option(0, _GRAPH, "transactions under way at once; 0 lets the queues decide")
+    ordered: bool = _option(
+        False, _GRAPH, "whether fetch gives results in the order in which they were fed; map has ordered= of its own"
+    )
     max_unfetched: int = _option(256, _GRAPH, "results that may lie unfetched before feeding waits", low=1)
     output: str = _option(
         "stderr", _GRAPH, "where executors' output goes: stderr, logging, none, or dir:PATH for a file per process"

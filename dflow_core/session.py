@@ -30,6 +30,7 @@ from dflow_core.executor import (
     GraphClient,
     GraphStats,
     InlineBackend,
+    OrderedClient,
     QueueBackend,
     StallMonitor,
     graph_stats,
@@ -70,7 +71,7 @@ class RunningGraph:
         self._backend = backend
         self._on_close = on_close
         relation = model.relation
-        self.client = GraphClient(
+        self.client = (OrderedClient if options.ordered else GraphClient)(
             model.name, relation.input_names, relation.output_names, backend, options.max_unfetched,
             observer=recorder,
             limits=AlignLimits(options.align_max_cache, options.align_timeout, options.align_drop),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dflow_core.executor.meter import NodeStats
     from dflow_core.executor.monitor import StallMonitor
     from dflow_core.executor.node_runner import NodeRunner
+    from dflow_core.executor.ordered_client import OrderedClient
     from dflow_core.executor.queue_backend import QueueBackend
     from dflow_core.executor.stats import GraphStats, graph_stats, own_stacks
     from dflow_core.executor.trace import read_calls, write_timeline
@@ -35,6 +36,7 @@ __all__ = [
     "InstanceRunner",
     "NodeRunner",
     "NodeStats",
+    "OrderedClient",
     "Outcome",
     "QueueBackend",
     "StallMonitor",
@@ -55,6 +57,7 @@ _HOMES = {
     "NodeStats": "meter",
     "StallMonitor": "monitor",
     "NodeRunner": "node_runner",
+    "OrderedClient": "ordered_client",
     "QueueBackend": "queue_backend",
     "GraphStats": "stats",
     "graph_stats": "stats",

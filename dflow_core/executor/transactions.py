@@ -137,6 +137,10 @@ class TransactionTable:
         """Ids of the transactions in flight, oldest first."""
         return list(self._open)
 
+    def oldest_of(self, channel: Channel) -> int | None:
+        """The oldest transaction in flight of a channel, or None."""
+        return next((trans_id for trans_id, one in self._open.items() if one.channel is channel), None)
+
     def next_id(self, ports: Sequence[int], wanted: int = 0) -> int:
         """The id that feeding these inputs now would get.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections import defaultdict
 from pathlib import Path
 
@@ -212,6 +213,33 @@ def test_mistakes_are_told_before_anything_starts(tmp_path):
         with pytest.raises(df.PlacementError) as caught:
             graph.start()
         assert [fault.port for fault in caught.value.faults] == ["line 2, batch_deploy_info[0].logic_device_list"]
+
+
+@df.pyflow(instances=3)
+def slow_first(given: tuple[int, str]) -> int:
+    """The first one waits until the others have begun."""
+    value, gate = given
+    with open(gate, "ab") as file:
+        file.write(b"x")
+    limit = threading.Event()
+    for _ in range(3000):
+        if value or os.path.getsize(gate) >= 6:
+            break
+        limit.wait(0.01)
+    if value == 2:
+        raise ValueError("two")
+    return value
+
+
+def test_fetch_keeps_the_order_in_which_was_fed_if_that_is_asked_for(tmp_path):
+    graph = df.FlowGraph([slow_first.fnode()(df.FlowData("x"))], {"ordered": "1", "stop_timeout": "1"})  # type: ignore[arg-type]
+    with graph:
+        for i in range(6):
+            graph.feed({"x": (i, str(tmp_path / "gate"))})
+        assert [graph.fetch(timeout=30) for _ in range(2)] == [0, 1]
+        with pytest.raises(df.NodeError, match="two"):
+            graph.fetch(timeout=30)
+        assert [graph.fetch(timeout=30) for _ in range(3)] == [3, 4, 5]
 
 
 def test_the_least_loaded_instance_gets_the_next_message():
