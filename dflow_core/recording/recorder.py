@@ -17,13 +17,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dflow_core.errors import ClosedError, DflowError, InstanceLostError, ModelFormatError
+from dflow_core.errors import (
+    CancelledError,
+    ClosedError,
+    DeadlineError,
+    DflowError,
+    InstanceLostError,
+    ModelFormatError,
+)
 from dflow_core.message import Block, FlowMsg
 from dflow_core.model import FlowModel, Frame, om_chunks, read_frame
 from dflow_core.recording.file_format import Kind, record_chunks, total
 from dflow_core.recording.keeper import Keeper
 from dflow_core.recording.recording_file import RecordingFile
 from dflow_core.recording.records import (
+    CANCELLED,
     DROPPED,
     ERROR,
     FAILED,
@@ -73,7 +81,7 @@ class Recorder:
         self._keeper, self._clock, self._wall = keeper, clock, wall
         self._lock = threading.Lock()
         self._open: dict[int, _Open] = {}
-        self._counts = dict.fromkeys((RESULT, ERROR, LOST, DROPPED, UNFINISHED), 0)
+        self._counts = dict.fromkeys((RESULT, ERROR, LOST, DROPPED, CANCELLED, UNFINISHED), 0)
         self.path = _file_in(path, model.name)
         graph = _graph_frame(model, wall())
         self._file: RecordingFile | None = RecordingFile(self.path, record_chunks(Kind.GRAPH, 0, graph))
@@ -182,6 +190,8 @@ def _how(error: DflowError | None, dropped: bool) -> str:
         return DROPPED if dropped else RESULT
     if isinstance(error, InstanceLostError):
         return LOST
+    if isinstance(error, CancelledError) and not isinstance(error, DeadlineError):
+        return CANCELLED
     return UNFINISHED if isinstance(error, ClosedError) else ERROR
 
 

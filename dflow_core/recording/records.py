@@ -16,7 +16,8 @@ from dflow_core.errors import DflowError, ModelFormatError
 from dflow_core.message import Block, ErrorInfo, FlowMsg, HeapBlock, MsgInfo, MsgType, describe
 from dflow_core.model import Frame
 
-RESULT, ERROR, LOST, DROPPED, UNFINISHED, OPEN = "result", "error", "lost", "dropped", "unfinished", "open"
+RESULT, ERROR, LOST, DROPPED, CANCELLED = "result", "error", "lost", "dropped", "cancelled"
+UNFINISHED, OPEN = "unfinished", "open"
 """How a transaction ended. `open`: the recording ends before it does, because the application was killed."""
 
 FAILED = frozenset({ERROR, LOST, UNFINISHED, OPEN})
@@ -141,7 +142,7 @@ class End:
     """How a transaction ended.
 
     Args:
-        how: `result`, `error`, `lost` (a process died), `dropped`, `unfinished` (the graph was closed before).
+        how: `result`, `error`, `lost` (a process died), `dropped`, `cancelled`, `unfinished` (the graph was closed).
         seconds: From the first feed to the end.
         error: Type, text and place of the error.
         results: What came out.

@@ -237,7 +237,7 @@ def test_window_without_an_end_is_bounded() -> None:
 
 @pytest.mark.parametrize("limit", [0.25, timedelta(milliseconds=250)])
 def test_every_time_is_seconds_or_a_timedelta(limit: float | timedelta) -> None:
-    """BC-045: fetch, feed and call, and the batch's own."""
+    """BC-045: fetch, feed and call, deadlines, and the batch's own."""
     @df.pyflow
     def hang(x):
         time.sleep(3600)
@@ -255,12 +255,61 @@ def test_every_time_is_seconds_or_a_timedelta(limit: float | timedelta) -> None:
         times.append(took(lambda: graph.feed({"x": 1}, timeout=limit), df.QueueFullError))
         times.append(took(lambda: graph.fetch(timeout=limit), df.WaitTimeoutError))
         times.append(took(lambda: list(graph.map([1], timeout=limit)), df.QueueFullError))
+    with df.FlowGraph([node(df.FlowData("x"))], {"stop_timeout": "0.2"}) as graph:
+        times.append(took(lambda: graph(1, deadline=limit), df.DeadlineError))
+        graph.feed({"x": 1}, deadline=limit)
+        times.append(took(graph.fetch, df.DeadlineError))
+        times.append(took(lambda: list(graph.map([1], deadline=limit)), df.DeadlineError))
     batch = batched(shape_of, df.CountBatch(9, timeout=limit), sources=[df.FlowData("x")])
     with df.FlowGraph([batch], mode="inline") as graph:
         began = time.monotonic()
         assert graph(np.zeros(1)) == (1, 1)
         times.append(time.monotonic() - began)
     assert all(0.24 < taken < 2 for taken in times), times
+
+
+@df.pyflow
+def slow_double(x):
+    if x[0] < 0:
+        time.sleep(0.4)
+    return x * 2
+
+
+class Asks:
+    """Calls a graph with a limit of 250 ms, and says what came and how long that took."""
+
+    @df.proc_wrapper("i0,o0")
+    def ask(self, context, inputs):
+        began = time.monotonic()
+        code, _ = context.run_flow_model("slow", inputs, 250)
+        return context.set_output(0, np.array([code, time.monotonic() - began]))
+
+
+def test_only_the_wait_of_upstreams_interface_is_in_milliseconds() -> None:
+    """BC-045: run_flow_model, as its name there says; the call of an invoked graph is in seconds."""
+    model = df.FlowGraph([slow_double.fnode()(df.FlowData("x"))], name="slow")
+
+    @df.pyflow
+    class Calls:
+        def __init__(self, model):
+            self.model = model
+
+        @df.method()
+        def run(self, x):
+            began = time.monotonic()
+            try:
+                self.model(x, timeout=0.25)
+            except df.WaitTimeoutError:
+                return np.array([564001, time.monotonic() - began])
+            return np.array([0, time.monotonic() - began])
+
+    point = df.FuncProcessPoint(py_func=Asks)
+    point.add_invoked_closure("slow", model)
+    x = df.FlowData("x")
+    outputs = [point.fnode(1, 1, "asks")(x), Calls.fnode(model).run(x)]  # type: ignore[attr-defined]
+    with df.FlowGraph(outputs) as graph:
+        for code, taken in graph(-np.ones(1), timeout=20):  # type: ignore[attr-defined]
+            assert code == 564001 and taken > 0.24
 
 
 @pytest.mark.parametrize("bad", [-1, "1", float("nan"), float("inf"), True])
@@ -270,7 +319,8 @@ def test_times_that_cannot_be_are_refused_in_one_way(bad: object) -> None:
         for use in (
             lambda: graph(1, timeout=bad), lambda: graph.feed({"x": 1}, timeout=bad), lambda: graph.fetch(timeout=bad),
             lambda: next(graph.map([1], timeout=bad)), lambda: df.CountBatch(2, timeout=bad),
-            lambda: row_sums.fnode(call_timeout=bad),
+            lambda: row_sums.fnode(call_timeout=bad), lambda: graph(1, deadline=bad),
+            lambda: graph.feed({"x": 1}, deadline=bad), lambda: next(graph.map([1], deadline=bad)),
         ):
             with pytest.raises(df.OptionError, match="expected .*seconds"):
                 use()
@@ -279,7 +329,7 @@ def test_times_that_cannot_be_are_refused_in_one_way(bad: object) -> None:
 
 @pytest.mark.parametrize("step", [3600.0, -3600.0])
 def test_wall_clock_that_jumps_does_not_matter(step: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """BC-046: in the middle of a blocked fetch, an open batch and a join that waits."""
+    """BC-046: in the middle of a blocked fetch, an open batch, a join that waits and a deadline."""
     real, jumped = time.time, []
 
     def clock() -> float:
@@ -305,6 +355,11 @@ def test_wall_clock_that_jumps_does_not_matter(step: float, monkeypatch: pytest.
         assert 0.39 < time.monotonic() - began < 5
         pairs.feed({"b": 2}, partial=True)
         assert pairs.fetch(timeout=20) == 3
+        began = time.monotonic()
+        pairs.feed({"a": 1}, partial=True, deadline=0.2)
+        with pytest.raises(df.DeadlineError):
+            pairs.fetch(timeout=20)
+        assert 0.19 < time.monotonic() - began < 5
 
 
 def test_padding_is_not_taken_for_data(mode: str) -> None:

@@ -195,3 +195,26 @@ def test_side_files_are_laid_out_and_removed_again() -> None:
     with ModelFile("onnx", b"content", {"a/b.bin": b"side"}).opened() as path:
         assert (Path(path).parent / "a" / "b.bin").read_bytes() == b"side"
     assert not Path(path).parent.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("runtime", ["openvino", "onnxruntime"])
+def test_weights_behind_two_gib_of_a_side_file_are_found(external: Path, bench, runtime: str) -> None:
+    """BC-085."""
+    offset = (1 << 31) + 4096
+    side = external / "parts" / "weights.bin"
+    with side.open("r+b") as file:
+        weights = file.read(12)
+        file.seek(0)
+        file.write(bytes(12))
+        file.seek(offset)
+        file.write(weights)
+    model = onnx.load(external / "model.onnx", load_external_data=False)
+    (weight,) = model.graph.initializer
+    del weight.external_data[:]
+    for key, value in {"location": "parts/weights.bin", "offset": offset, "length": 12}.items():
+        weight.external_data.add(key=key, value=str(value))
+    onnx.save_model(model, external / "model.onnx")
+    (result,) = bench.worker(external / "model.onnx", runtime=runtime).execute([np.zeros(3, np.float32)], np.empty)
+    assert result.tolist() == [1, 2, 3]

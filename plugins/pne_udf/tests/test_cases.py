@@ -211,14 +211,16 @@ def test_printing_from_c_never_blocks_and_every_line_arrives(node, tmp_path):
     assert len(re.findall(r"深度é 0{45}19999", log.read_text(encoding="utf-8"))) == 2
 
 
-def test_node_that_never_returns_ends_within_the_limit(node):
-    """BC-064."""
+def test_node_that_never_returns_is_named_and_ends_within_the_limit(node):
+    """BC-063, BC-064."""
     with graph_of(node("obeys"), stop_timeout=0.5) as graph:
         graph.feed({"x": np.int64(-6)})
         end = time.monotonic() + 20
         while not any(edge.delivered for edge in graph.stats().edges if "cpp:0" in edge.name):
             assert time.monotonic() < end
         running = pids(graph)
+        with pytest.raises(df.WaitTimeoutError, match=r"cpp#0 pid \d+: running.*working on transaction 1 for "):
+            graph.fetch(timeout=0.5)
         began = time.monotonic()
     assert time.monotonic() - began < 5
     assert running and not any(map(alive, running))

@@ -189,6 +189,22 @@ def test_unfinished_transactions_are_kept(session: DFlowSession, path: Path) -> 
     assert isinstance(done.error, df.WaitTimeoutError)
 
 
+def test_deadline_that_passed_is_a_failure_and_cancelling_is_none(session: DFlowSession, path: Path) -> None:
+    with joined(session, record=str(path)) as graph:
+        first = graph.feed({"x": np.ones(2)}, partial=True)
+        assert graph.cancel(first)
+        with pytest.raises(df.CancelledError):
+            graph.fetch(timeout=5)
+        graph.feed({"x": np.ones(2), "y": np.ones(2)})
+        graph.fetch()
+        graph.feed({"x": np.ones(2)}, partial=True, deadline=0.01)
+        with pytest.raises(df.DeadlineError):
+            graph.fetch(timeout=5)
+    recording = read_recording(path)
+    assert [one.end.how for one in recording.transactions.values()] == ["cancelled", "result", "error"]
+    assert len(recording.failed) == 1
+
+
 def test_inputs_fed_apart_are_fed_apart_again(session: DFlowSession, path: Path) -> None:
     with joined(session, record=str(path)) as graph:
         graph.feed({"y": np.ones(2)}, partial=True)
