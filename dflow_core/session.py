@@ -28,6 +28,7 @@ from dflow_core.errors import ClosedError, Fault
 from dflow_core.executor import (
     Backend,
     GraphClient,
+    GraphControl,
     GraphStats,
     InlineBackend,
     OrderedClient,
@@ -77,6 +78,7 @@ class RunningGraph:
             limits=AlignLimits(options.align_max_cache, options.align_timeout, options.align_drop),
             catches=options.exception_catch,
         )
+        self.control = GraphControl(model.name, self.client, backend)
         if deployment is not None:
             deployment.introduce(self.answer)
         if deployment is not None and options.stall_report > 0:

@@ -18,6 +18,7 @@ from dflow_core.deploy.forkserver import Preparation
 from dflow_core.deploy.kernel_view import kernel_view
 from dflow_core.deploy.member import Member
 from dflow_core.deploy.model_files import ModelFiles
+from dflow_core.deploy.orders import Answer
 from dflow_core.deploy.output import OutputForwarder
 from dflow_core.deploy.processes import OwnedByProcess, fill_streams, interpreter
 from dflow_core.deploy.settings import DeploySettings, allowed_plugins
@@ -26,7 +27,7 @@ from dflow_core.deploy.supervisor import Supervisor
 from dflow_core.deploy.template import Template
 from dflow_core.errors import ClosedError, DflowError
 from dflow_core.model import DeployPlan, ExceptionNote, FlowModel, ProcessPlan, own_part
-from dflow_core.model.control_serde import InstanceState, LoadRequest
+from dflow_core.model.control_serde import InstanceState, LoadRequest, OrderKind
 from dflow_core.plugins import PluginRegistry, load_plugins
 from dflow_core.spi import Deployer, Deployment, GroupConfig, InstanceStatus, MemoryGroup, Overflow, Transport
 
@@ -201,6 +202,23 @@ class LocalDeployment(Deployment):
 
         self._supervisor.on_exception = hear
 
+    def suspend(self, timeout: float) -> bool:
+        return self._ordered(OrderKind.SUSPEND, timeout) is not None
+
+    def resume(self) -> None:
+        self._supervisor.order(OrderKind.RESUME)
+        self._supervisor.order(OrderKind.GO)
+
+    def discard(self, timeout: float) -> bool | None:
+        return self._ordered(OrderKind.DISCARD, timeout)
+
+    def _ordered(self, kind: OrderKind, timeout: float) -> bool | None:
+        """Whether all executors say that there was nothing to do; None if not all have obeyed within the limit."""
+        self._owner.check()
+        answer = Answer()
+        self._supervisor.order(kind, answer)
+        return answer.quiet if answer.complete.wait(timeout) else None
+
     def introduce(self, answer: Callable[[str], Mapping[str, object]]) -> None:
         with self._close_lock, contextlib.suppress(OSError):  # without a door it runs as well
             if not self._closed and self._door is None:
@@ -267,12 +285,13 @@ class LocalDeployment(Deployment):
         return process
 
     def _request(self, plan: ProcessPlan, member: Member) -> tuple[LoadRequest, list[int]]:
+        member.held = self._supervisor.desk.suspended
         names = tuple(dict.fromkeys(instance.model for instance in plan.instances))
         handle = self.group.handle()
         request = LoadRequest(
             process=plan, models=names, options=self._options, group_scheme=handle.scheme, group_token=handle.token,
             group_fds=len(handle.fds), dead_parts=tuple(member.dead_parts), builtins=self._builtins,
-            allowed_plugins=allowed_plugins(self._options),
+            allowed_plugins=allowed_plugins(self._options), hold=member.held,
         )
         return request, [*handle.fds, *self._files.fds(names)]
 

@@ -23,6 +23,7 @@ class Member:
         process: The process, while there is one.
         dead_parts: What earlier lives have lost.
         states: Last word about each instance.
+        held: Whether this life of it waits to be told to go.
         done: Instances of this life that have worked off everything.
     """
 
@@ -32,6 +33,7 @@ class Member:
     process: ExecutorProcess | None = None
     dead_parts: list[DeadPart] = field(default_factory=list)
     states: dict[tuple[str, int], InstanceState] = field(default_factory=dict)
+    held: bool = False
     done: set[tuple[str, int]] = field(default_factory=set)
 
     @property

@@ -36,6 +36,7 @@ from dflow_core.deploy.lifecycle import (
 )
 from dflow_core.deploy.loop import Loop
 from dflow_core.deploy.member import Member, error_of, label_of
+from dflow_core.deploy.orders import Answer, OrderDesk
 from dflow_core.deploy.output import OutputForwarder
 from dflow_core.deploy.processes import describe_exit
 from dflow_core.deploy.queue_closer import QueueCloser
@@ -50,7 +51,7 @@ from dflow_core.model.control_serde import (
     Fatal,
     InstanceDone,
     LoadFailed,
-    Order,
+    Obeyed,
     OrderKind,
     Ready,
     Status,
@@ -92,9 +93,10 @@ class Supervisor:
         self._start_timeout, self._start, self._all_loaded = start_timeout, start, all_loaded
         self._closer = QueueCloser(plan, group)
         self._answers = AnswerBox(group)
+        self.desk = OrderDesk()
         self._loop = Loop("dflow-supervisor", self._idle, self._broken)
         self._board = StatusBoard(self._loop, models, lambda member, why: self._handle(member, Overdue(why)))
-        self._closing = self._telling = False
+        self._closing = False
         self.members = tuple(self._member(process) for process in plan.processes)
         self._exceptions = ExceptionTable()
         self.on_exception: Callable[[ExceptionNote], None] | None = None
@@ -135,9 +137,11 @@ class Supervisor:
 
     def tell_cancelled(self) -> None:
         """Have every executor look at the board of cancelled transactions, once for many calls of this (any thread)."""
-        if not self._telling:
-            self._telling = True
-            self._loop.post(self._tell_cancelled)
+        self.desk.look_soon(self._loop.post, self._running)
+
+    def order(self, kind: OrderKind, answer: Answer | None = None) -> None:
+        """Give an order to every executor that runs (any thread)."""
+        self._loop.post(lambda: self.desk.give(self._running(), kind, answer))
 
     def end(self, timeout: float) -> None:
         """End the supervisor's thread, and kill what still runs (any thread). Idempotent."""
@@ -161,12 +165,6 @@ class Supervisor:
 
     def _running(self) -> list[Member]:
         return [m for m in self.members if m.process is not None and m.life.state is State.RUNNING]
-
-    def _tell_cancelled(self) -> None:
-        self._telling = False
-        for member in self._running():
-            assert member.process is not None
-            member.process.connection.send(Order(OrderKind.LOOK))
 
     # What lifecycles say.
 
@@ -275,6 +273,8 @@ class Supervisor:
         if isinstance(message, Ready):
             self._handle(member, Loaded())
             self._board.watch(member)
+            if member.held != self.desk.suspended:
+                self.desk.give([member], OrderKind.GO if member.held else OrderKind.SUSPEND)
         elif isinstance(message, LoadFailed):
             self._handle(member, NotLoaded(message.failure))
         elif isinstance(message, Fatal):
@@ -283,6 +283,8 @@ class Supervisor:
             self._board.take(member, message)
         elif isinstance(message, ExceptionNote):
             self._spread(message)
+        elif isinstance(message, Obeyed):
+            self.desk.take(member, message)
         elif isinstance(message, InstanceDone):
             member.done.add((message.model, message.index))
             self._closer.done(message.model, message.index)
@@ -307,6 +309,7 @@ class Supervisor:
         self._handle(member, Ended(f"(pid {process.pid}) {how}", code == 0 and member.finished))
         member.process = None
         self._board.forget(member)
+        self.desk.forget(member)
         self._loop.forget(process.connection.fileno())
         self._loop.forget(process.watch_fd)
         process.close()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dflow_core.executor.backend import Backend
     from dflow_core.executor.client import GraphClient
+    from dflow_core.executor.control import GraphControl
     from dflow_core.executor.failed_calls import with_failed_calls
     from dflow_core.executor.inline import InlineBackend
     from dflow_core.executor.instance import InstanceRunner
@@ -31,6 +32,7 @@ __all__ = [
     "Channel",
     "Counters",
     "GraphClient",
+    "GraphControl",
     "GraphStats",
     "InlineBackend",
     "InstanceRunner",
@@ -51,6 +53,7 @@ __all__ = [
 _HOMES = {
     "Backend": "backend",
     "GraphClient": "client",
+    "GraphControl": "control",
     "with_failed_calls": "failed_calls",
     "InlineBackend": "inline",
     "InstanceRunner": "instance",

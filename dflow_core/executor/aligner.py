@@ -133,6 +133,11 @@ class Aligner:
             for port, msg in held.items():
                 held[port] = stand_in(msg)
 
+    def clear(self) -> None:
+        """Forget everything that waits or is awaited."""
+        for known in (self._waiting, self._held, self._batch_of, self._dead):
+            known.clear()
+
     def _can_hold(self, port: int, msg: FlowMsg) -> bool:
         """Whether a batch may wait, or pair, as a whole."""
         heads = {self._batch_of[key] for key in msg.keys if key in self._batch_of}

@@ -91,6 +91,25 @@ class Backend(abc.ABC):
     def tell_cancelled(self) -> None:
         """Have nodes that wait look at the board; any thread may call."""
 
+    def suspend(self, timeout: float) -> bool:
+        """Let nodes finish the calls at hand and begin no more; whether they have, within the limit (seconds)."""
+        return True
+
+    def resume(self) -> None:
+        """Let nodes go on."""
+
+    def discard(self, timeout: float) -> bool | None:
+        """While suspended, throw away what nodes have and reset their functions.
+
+        Returns:
+            Whether there was nothing left; None if that took longer than the limit (seconds).
+        """
+        return True
+
+    def is_empty(self) -> bool:
+        """Whether no queue holds anything."""
+        return not any(edge.level for edge in self.stats()[1])
+
     @abc.abstractmethod
     def wake(self) -> None:
         """Make a waiting `pump` return soon; any thread may call."""

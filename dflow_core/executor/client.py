@@ -6,6 +6,7 @@ methods are thread-safe.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,27 +15,23 @@ from dflow_core.errors import (
     ClosedError,
     DflowError,
     DroppedError,
-    PoolExhaustedError,
-    QueueFullError,
-    WaitTimeoutError,
 )
 from dflow_core.executor.backend import Backend
 from dflow_core.executor.cancel_board import CancelBoard
 from dflow_core.executor.cancelling import Traces
-from dflow_core.executor.deadlines import deadline_in, earlier, never, remaining
+from dflow_core.executor.deadlines import deadline_in, never
 from dflow_core.executor.endings import Endings
+from dflow_core.executor.feeder import Feeder
 from dflow_core.executor.monitor import StallMonitor
 from dflow_core.executor.observed import ObservedBackend, Observer
 from dflow_core.executor.other_ends import OtherEnds
 from dflow_core.executor.parcel import NO_INFO, Parcel
-from dflow_core.executor.pump import Pump
+from dflow_core.executor.pump import Pump, Shared
 from dflow_core.executor.result_order import ResultOrder
 from dflow_core.executor.tables import make_table
 from dflow_core.executor.transactions import Channel, Counters, Outcome
-from dflow_core.message import Block, FeedInfo, FlowMsg, seal
+from dflow_core.message import FeedInfo
 from dflow_core.types import NO_LIMITS, AlignLimits
-
-_ALLOC_SLICE = 0.02
 
 
 class GraphClient:
@@ -58,20 +55,19 @@ class GraphClient:
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
         self._backend = backend
-        self._max_unfetched = max_unfetched
         self._observer = observer
         way = backend if observer is None else ObservedBackend(backend, observer)
-        self._hand_in, self._take_out = way.feed, way.pump
         traces = Traces(CancelBoard(backend.cancel_words()))
         self._table = make_table(len(inputs), outputs, last_id, limits, observer, traces)
         self._main = Channel(endings=False)
         self._mutex = threading.RLock()
         self._lock = threading.Condition(self._mutex)
-        self._endings = Endings(self._table, self._lock, backend)
-        # Owned by threads: one that a signal handler has thrown out halfway finds its own and goes on.
-        self._feeding = threading.RLock()
-        others = OtherEnds.of(self._table, backend, catches)
-        self._pump = Pump(graph, self._table, self._lock, backend, self._mutex, self._check_open, way.pump, others)
+        shared = Shared(graph, self._table, self._mutex, self._lock, backend, self._check_open)
+        self._endings = Endings(shared)
+        self._pump = Pump(shared, way.pump, OtherEnds.of(self._table, backend, catches))
+        self._feeder = Feeder(
+            shared, self._pump, self._endings, self._inputs, way.feed, max_unfetched, self._watch_for_stalls
+        )
         self._closed = False
         self.monitor: StallMonitor | None = None
 
@@ -113,7 +109,7 @@ class GraphClient:
         """
         self._check_process()
         parcel = Parcel(values, info or NO_INFO, channel or self._main, deadline=deadline_in(deadline))
-        self._send(parcel, deadline_in(timeout), never)
+        self._feeder.send(parcel, deadline_in(timeout), never)
         return parcel.trans_id
 
     def fetch(self, timeout: float | None = None) -> Outcome:
@@ -223,7 +219,7 @@ class GraphClient:
                         item = Parcel(item, NO_INFO, channel, deadline=deadline_in(deadline))
                     parcel = item
                     # What was not given out yet may be what holds the memory: then it has to go first.
-                    if not self._send(parcel, deadline_in(timeout), channel.has_outcomes):
+                    if not self._feeder.send(parcel, deadline_in(timeout), channel.has_outcomes):
                         break
                     order.expect(parcel.trans_id)
                     parcel = None
@@ -236,6 +232,38 @@ class GraphClient:
         finally:
             with self._lock:
                 self._table.abandon(channel)
+
+    @contextlib.contextmanager
+    def at_rest(self, timeout: float, *, discard: bool = False) -> Iterator[None]:
+        """Hold feeding up and let everything in flight end; while this is entered, nothing is under way.
+
+        Args:
+            timeout: Seconds that may take.
+            discard: Whether to leave what is in flight to the caller of this instead of waiting for its end.
+
+        Raises:
+            WaitTimeoutError: something has not ended in time; feeding goes on.
+        """
+        self._check_process()
+        self._feeder.hold_up(1)
+        try:
+            if not discard:
+                self._pump.wait_until_idle(deadline_in(timeout))
+            yield
+        finally:
+            self._feeder.hold_up(-1)
+
+    def discard_all(self, error: Callable[[int], DflowError]) -> None:
+        """End everything in flight with an error made for its id, and forget what was cancelled before."""
+        self._endings.discard_all(error)
+
+    def drain(self) -> None:
+        """Take out what has arrived, so that nodes that wait for room go on."""
+        self._pump.run(time.monotonic(), never)
+
+    def _watch_for_stalls(self) -> None:
+        if self.monitor is not None and not self.monitor.armed:
+            self.monitor.arm()
 
     def close(self) -> None:
         """End the graph; everything in flight ends with ClosedError. Idempotent; in a fork it does nothing."""
@@ -257,92 +285,6 @@ class GraphClient:
         if self._observer is not None:
             self._observer.close()
 
-    def _send(self, parcel: Parcel, deadline: float | None, give_way: Callable[[], bool]) -> bool:
-        """Feed a parcel; False if that would have to wait while there is something better to do.
-
-        One whose own deadline passes before that is not fed: it begins and ends at once.
-        """
-        due = parcel.deadline
-        if due is None:
-            return self._send_now(parcel, deadline, give_way)
-        try:
-            if time.monotonic() < due:
-                if self._send_now(parcel, earlier(deadline, due), give_way):
-                    self._endings.has_deadline()
-                    return True
-                return False
-        except WaitTimeoutError as error:
-            if time.monotonic() < due or getattr(error, "never_fits", False):
-                raise
-        with self._mutex:
-            self._check_open()
-            parcel.trans_id = self._table.next_id(parcel.ports, parcel.info.transaction_id)
-            was_fed = self._table.is_open(parcel.trans_id)
-            self._table.begin(parcel.ports, parcel.trans_id, parcel.channel)
-            self._endings.refuse(parcel.trans_id, was_fed)
-        return True
-
-    def _send_now(self, parcel: Parcel, deadline: float | None, give_way: Callable[[], bool]) -> bool:
-        ports = parcel.ports
-        for port in ports:
-            if port not in parcel.packed:
-                try:
-                    self._pack(parcel, port, deadline, give_way)
-                except PoolExhaustedError as error:
-                    if error.never_fits or not give_way():
-                        raise
-                    return False
-        if not self._feeding.acquire(timeout=remaining(deadline)):
-            raise QueueFullError(f"another thread waits for room in graph {self._graph!r}")
-        try:
-            if not self._wait_for_room(ports, deadline, parcel.channel, give_way):
-                return False
-            with self._mutex:
-                self._check_open()
-                trans_id = self._table.next_id(ports, parcel.info.transaction_id)
-                token = self._table.begin(ports, trans_id, parcel.channel, parcel.deadline)
-            try:
-                self._hand_in(trans_id, parcel.finish(ports, trans_id, token))
-            except ClosedError as error:  # the graph has failed since there was room
-                failure = self._backend.failure()
-                if failure is None:
-                    raise
-                raise failure from error
-            if self.monitor is not None and not self.monitor.armed:
-                self.monitor.arm()
-        finally:
-            self._feeding.release()
-        return True
-
-    def _pack(self, parcel: Parcel, port: int, deadline: float | None, give_way: Callable[[], bool]) -> None:
-        self._check_open()
-
-        def alloc(size: int) -> Block:
-            return self._alloc(size, deadline, give_way)
-
-        parcel.pack(port, alloc)
-        packed = parcel.packed[port]
-        assert packed.block is not None
-        if not self._backend.owns(packed.block):
-            assert isinstance(packed, FlowMsg)
-            parcel.packed[port] = seal(packed, alloc)
-
-    def _alloc(self, size: int, deadline: float | None, give_way: Callable[[], bool]) -> Block:
-        """Wait for memory, and meanwhile take what arrives: a node that cannot send keeps its inputs."""
-        while True:
-            patience = _ALLOC_SLICE if deadline is None else min(_ALLOC_SLICE, remaining(deadline))
-            try:
-                return self._backend.alloc(size, patience)
-            except PoolExhaustedError as error:
-                failure = self._backend.failure()
-                if failure is not None:
-                    raise failure from error
-                if error.never_fits or give_way() or remaining(deadline, 1.0) <= 0:
-                    raise
-            with self._lock:
-                self._check_open()
-            self._pump.run(time.monotonic(), give_way)
-
     def results_of(self, channel: Channel, trans_id: int, deadline: float | None) -> list[Outcome]:
         """Every result of the only transaction of a channel, waiting up to a deadline (monotonic seconds).
 
@@ -361,32 +303,6 @@ class GraphClient:
         if not results:
             raise DroppedError(outcome.reason or "no node sent anything for it", trans_id=trans_id)
         return results
-
-    def _wait_for_room(
-        self, ports: Sequence[int], deadline: float | None, channel: Channel, give_way: Callable[[], bool]
-    ) -> bool:
-        def is_free() -> bool:
-            return len(channel.outcomes) < self._max_unfetched and self._backend.has_room(ports)
-
-        if is_free():
-            return True
-        began = time.monotonic()
-        while not is_free():
-            if give_way():
-                return False
-            failure = self._backend.failure()
-            if failure is not None:
-                raise failure
-            with self._lock:
-                self._check_open()
-            if not self._pump.run(deadline, lambda: is_free() or give_way(), ports):
-                names = ", ".join(self._inputs[port] for port in ports)
-                full = len(channel.outcomes) >= self._max_unfetched
-                raise QueueFullError(
-                    f"no room at input {names} of graph {self._graph!r} within the limit\n{self._pump.report(began)}",
-                    hint="fetch results: they wait unfetched" if full else "feed slower, or raise the timeout",
-                )
-        return True
 
     def _check_process(self) -> None:
         if self._backend.is_foreign:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from dflow_core.errors import CancelledError, DeadlineError, DflowError
-from dflow_core.executor.backend import Backend
 from dflow_core.executor.deadline_keeper import DeadlineKeeper
-from dflow_core.executor.transactions import Channel, TransactionTable
+from dflow_core.executor.pump import Shared
+from dflow_core.executor.transactions import Channel
 
 _WHERE = "raise the deadline, or look at the node that held it"
 
@@ -18,13 +17,11 @@ class Endings:
     """Cancels transactions of a table, tells the nodes, and wakes whoever waits for them.
 
     Args:
-        table: The transactions.
-        lock: Guards the table, and wakes those who wait.
-        backend: The running graph.
+        shared: What it shares with the other parts of the client.
     """
 
-    def __init__(self, table: TransactionTable, lock: threading.Condition, backend: Backend) -> None:
-        self._table, self._lock, self._backend = table, lock, backend
+    def __init__(self, shared: Shared) -> None:
+        self._table, self._lock, self._backend = shared.table, shared.lock, shared.backend
         self._keeper = DeadlineKeeper(self._next_deadline, self._expire)
 
     def cancel(self, trans_id: int) -> bool:
@@ -40,11 +37,18 @@ class Endings:
             ended = self._cancel(self._table.open_in(channel))
         self._tell(ended)
 
-    def discard_all(self, error: DflowError) -> None:
-        """End everything in flight with an error. Any thread."""
+    def discard_all(self, error: Callable[[int], DflowError]) -> None:
+        """End everything in flight, because somebody throws it away, and forget what was cancelled before. Any thread.
+
+        Args:
+            error: Gives the error for a transaction.
+        """
         with self._lock:
-            ended = any([self._table.cancel(trans_id, error) for trans_id in self._table.open_ids])
-        self._tell(ended)
+            for trans_id in self._table.open_ids:
+                self._table.cancel(trans_id, error(trans_id), was_fed=False)
+            self._table.traces.clear()
+            self._lock.notify_all()
+        self._backend.wake()
 
     def has_deadline(self) -> None:
         """A transaction with a deadline was begun; to be called without the lock."""

@@ -20,6 +20,7 @@ from typing import Final
 import numpy as np
 
 from dflow_core.errors import ClosedError, PoolExhaustedError, TensorError
+from dflow_core.executor.gate import Gate
 from dflow_core.executor.meter import BLOCKED, BUSY, CALLS, SINCE, TRANS_ID
 from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.message import PLAIN_KINDS, Block, FlowMsg, block_of
@@ -38,7 +39,7 @@ class LaneIo:
         put: Puts a block into a queue, and waits as long as that takes.
         accept: Takes a block the lane cannot carry, before its call, and the argument it was for.
         check: Called after what the runner did for the lane; may raise.
-        is_stopping: Whether to leave.
+        gate: Stops it, for a while or for good.
         pick: Gives the queues that messages like a block go to, for each output, where that depends on the message.
     """
 
@@ -48,7 +49,7 @@ class LaneIo:
     put: Callable[[Queue, Block], None]
     accept: Callable[[int, Block], None]
     check: Callable[[], None]
-    is_stopping: Callable[[], bool]
+    gate: Gate
     pick: Callable[[Block], Sequence[Sequence[Queue]]] | None = None
 
 
@@ -74,11 +75,11 @@ class FastLane:
             patience: Seconds of one wait for a message.
         """
         io, runner, call, clock, only = self._io, self._runner, self._call, time.monotonic, self._only
-        get, peek, put, is_stopping = io.sources[0].get, io.group.peek, io.put, io.is_stopping
+        get, peek, put, gate = io.sources[0].get, io.group.peek, io.put, io.gate
         block: Block | None
         ints, floats, cancelled = runner.meter.ints, runner.meter.floats, runner.unwanted.words
         array: Array | None
-        while not is_stopping():
+        while not gate.stopping:
             array = result = plain = block = None  # nothing may hold a message while this waits
             try:
                 block = get(patience)
@@ -101,6 +102,10 @@ class FastLane:
             shape, dtype, started = array.shape, array.dtype, clock()
             runner.current = trans_id, started
             ints[TRANS_ID], floats[SINCE] = trans_id, started
+            if gate.raised:
+                if not self._wait():
+                    continue
+                started = clock()
             try:
                 result = call(array)
             except (Exception, SystemExit) as error:
@@ -122,6 +127,21 @@ class FastLane:
             runner.blocked += clock() - ended
             runner.current = None
             ints[CALLS], floats[BUSY], floats[BLOCKED], floats[SINCE] = runner.calls, runner.busy, runner.blocked, 0.0
+
+    def clear(self) -> bool:
+        """Throw away what waits here; whether there was anything. The thread of the lane must be at the gate."""
+        return False
+
+    def _wait(self) -> bool:
+        """Wait at the gate before a call; whether to go on with it."""
+        runner, (trans_id, _) = self._runner, self._runner.current or (0, 0.0)
+        runner.current, runner.meter.floats[SINCE] = None, 0.0
+        wanted = self._io.gate.park()
+        if wanted:
+            runner.current = trans_id, time.monotonic()
+            runner.meter.floats[SINCE] = runner.current[1]
+        self._io.gate.busy = False
+        return wanted
 
     def _send(self, block: Block, result: object, same: Array | None) -> float:
         """Send what the function gave, if it is arrays only; gives when it began to put them into queues, or -1.

@@ -75,6 +75,10 @@ class Gatherer:
         """Stop dropping a transaction; see `poison`."""
         self._failed.discard(trans_id)
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self._open.clear()
+
     def _fail(self, info: MsgInfo, error: Aux) -> Gathered:
         self._open.pop(info.trans_id, None)
         self._failed.add(info.trans_id)

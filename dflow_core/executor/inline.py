@@ -190,6 +190,13 @@ class InlineBackend(Backend):
         name = next(busy, None)
         return (name, 0) if name is not None else None
 
+    def discard(self, timeout: float) -> bool | None:
+        self._work.clear()
+        self._arrived.clear()
+        found = [edge.clear() for edges in self._edges.values() for edge in edges]
+        found += [runner.reset() for runner in self._runners.values()]
+        return not any([*found, *(not inner.discard(timeout) for inner in self._inner.values())])
+
     def wake(self) -> None:
         """Nothing to wake: only the caller's own thread ever waits."""
 

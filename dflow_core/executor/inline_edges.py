@@ -57,6 +57,12 @@ class InlineEdge:
         self._delivered += 1
         return [*notices, self._waiting.popleft()[0]]
 
+    def clear(self) -> bool:
+        """Throw away what waits; whether anything did."""
+        found = bool(self._waiting)
+        self._waiting.clear()
+        return found
+
     def stats(self) -> QueueStats:
         """Its counters."""
         age = self._clock() - self._waiting[0][1] if self._waiting else 0.0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from dflow_core.errors import ClosedError, NodeError, PoolExhaustedError, QueueFullError
+from dflow_core.errors import ClosedError, DflowError, NodeError, PoolExhaustedError
 from dflow_core.executor.called_graph import CalledGraph
 from dflow_core.executor.called_queues import CalledQueues
 from dflow_core.executor.cancel_board import BOARD, CancelReader
@@ -16,15 +16,16 @@ from dflow_core.executor.exceptions import ExceptionDesk
 from dflow_core.executor.failed_calls import call_sender
 from dflow_core.executor.fast_lane import FastLane, LaneIo
 from dflow_core.executor.forked import end_fork
+from dflow_core.executor.gate import Gate
 from dflow_core.executor.join_lane import JoinLane
-from dflow_core.executor.lossy import NOTICE_SLICE, flush, reader, sender, waitable
+from dflow_core.executor.lossy import NOTICE_SLICE, flush, reader, waitable
 from dflow_core.executor.meter import WORDS, Meter, board_name
 from dflow_core.executor.model_func import init_functions
 from dflow_core.executor.node_runner import NodeRunner
-from dflow_core.executor.routing import Rerouter, Target, fixed, picked, target_of
+from dflow_core.executor.routing import Rerouter, Target, fixed, picked
 from dflow_core.executor.trace import CallTrace, trace_file
 from dflow_core.executor.unwanted import Unwanted
-from dflow_core.message import Block, FlowMsg, alloc_tensor, routing_of, seal, set_current_transaction
+from dflow_core.message import HEAD_SIZE, Block, FlowMsg, alloc_tensor, routing_of, set_current_transaction
 from dflow_core.model import DeadPart, ExceptionNote, InstancePlan, InvokedPlan, PneModel, UdfModel
 from dflow_core.spi import (
     Doorbell,
@@ -78,7 +79,8 @@ class InstanceRunner:
         self._stays_here = stays_here
         self._raised = raised
         self._pid = os.getpid()
-        self._stopping = threading.Event()
+        self.gate = Gate(lambda: self.current is not None)
+        self._lane: FastLane | None = None
         self._doorbell: Doorbell | None = None
         self._runner: NodeRunner | None = None
         self._worker: NodeWorker | None = None
@@ -132,13 +134,14 @@ class InstanceRunner:
                 NodeLinks(self._group, plan, params, self._dead_parts, trace, limits, self._catches, self._raised)
             )
             return
+        self._outlet = Outlet(plan, self._group, self.gate, self._alloc)
         funcs = init_functions(model, worker, params)
         dead = [(part.trans_id, part.data_label, part.ports) for part in self._dead_parts]
         if self._options.get("trace"):
             self._trace = CallTrace(self._options["trace"], model.name, plan.index)
         self._called = {one.key: self._called_graph(one) for one in plan.invoked}
         self._runner = NodeRunner(
-            model, funcs, instance=plan.index, sink=self._send, alloc=self._alloc, dead=dead,
+            model, funcs, instance=plan.index, sink=self._outlet.send, alloc=self._alloc, dead=dead,
             on_call=self._trace.call if self._trace else None, waiting=self._is_input_waiting,
             meter=Meter(self._group.board(board_name(model.name, plan.index), WORDS)), called=self._called,
             on_failure=call_sender(self._group) if self._options.get("record") else None,
@@ -149,11 +152,6 @@ class InstanceRunner:
             desk=ExceptionDesk(model.name, plan.index, self._raised) if self._catches else None,
         )
         self._inputs = [reader(self._group, name, plan.notices) for name in plan.inputs]
-        names = [name for routes in plan.outputs for route in routes for name in route.queues]
-        self._queues = {name: sender(self._group, name, plan.notices) for name in names}
-        self._targets = [[target_of(route, self._queues) for route in routes] for routes in plan.outputs]
-        self._fixed = [fixed(targets) for targets in self._targets]
-        self._rerouter = Rerouter([target for targets in self._targets for target in targets])
 
     def run(self) -> None:
         """Work until the input queues are closed and empty, or `stop`.
@@ -165,19 +163,19 @@ class InstanceRunner:
             return self._worker.run()
         assert self._runner is not None, "load() first"
         set_current_transaction(self._runner.current_transaction)
-        lane = self._fast_lane()
+        self._lane = lane = self._fast_lane()
         try:
             if lane is not None:
                 lane.run(_PATIENCE)
             else:
                 self._run_rounds()
-            if not self._stopping.is_set():
+            if not self.gate.stopping:
                 self._runner.finish()
                 self._check_failure()
         except ClosedError:
             if os.getpid() != self._pid:
                 end_fork(None)
-            if not self._stopping.is_set():
+            if not self.gate.stopping:
                 self._report("an output queue was closed; leaving")
 
     def _fast_lane(self) -> FastLane | None:
@@ -188,12 +186,12 @@ class InstanceRunner:
         # What is dropped needs more than a lane does.
         if call is None or len(spec.inputs) != len(self._inputs) or self._plan.notices:
             return None
-        found = [self._targets[output] for output in spec.outputs]
+        found = [self._outlet.targets[output] for output in spec.outputs]
         queues = [known for targets in found if (known := fixed(targets)) is not None]
         is_fixed = len(queues) == len(found)
         io = LaneIo(
-            self._group, [self._inputs[port] for port in spec.inputs], queues if is_fixed else (), self._put,
-            lambda port, block: self._accept(spec.inputs[port], block), self._check_failure, self._stopping.is_set,
+            self._group, [self._inputs[port] for port in spec.inputs], queues if is_fixed else (), self._outlet.put,
+            lambda port, block: self._accept(spec.inputs[port], block), self._check_failure, self.gate,
             None if is_fixed else lambda block: [picked(targets, *routing_of(block)) for targets in found],
         )
         if len(spec.inputs) == 1:
@@ -205,22 +203,29 @@ class InstanceRunner:
         assert self._runner is not None
         doorbell = self._doorbell = self._group.doorbell()
         open_ports = dict(enumerate(self._inputs))
-        while open_ports and not self._stopping.is_set():
+        while open_ports and not self.gate.stopping:
             if not self._take_round(open_ports):
-                self._runner.settle()
-                if self._runner.unwanted.words[0]:
-                    self._runner.let_go()
-                self._runner.tick()
-                self._check_failure()
-                limit = NOTICE_SLICE if flush(self._queues.values()) else _PATIENCE
+                self._look_around()
+                limit = NOTICE_SLICE if flush(self._outlet.queues.values()) else _PATIENCE
                 doorbell.wait(waitable(open_ports.values()), timeout=self._wait_limit(limit))
+
+    def _look_around(self) -> None:
+        """What is to be done when no message waits."""
+        assert self._runner is not None
+        self._runner.settle()
+        if self.gate.enter():
+            if self._runner.unwanted.words[0]:
+                self._runner.let_go()
+            self._runner.tick()
+            self._check_failure()
+        self.gate.busy = False
 
     def stop(self) -> None:
         """Make `run` return soon without draining; any thread may call.
 
         A node with one input waits in its queue, and returns as soon as that is closed.
         """
-        self._stopping.set()
+        self.gate.stop()
         if self._doorbell is not None:
             self._doorbell.ring()
         for graph in self._called.values():
@@ -250,6 +255,41 @@ class InstanceRunner:
     def _catches(self) -> bool:
         return self._options.get("exception_catch") == "1"
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no call is under way, and none begins while suspended. What a native node does is its own affair."""
+        return self._worker is not None or self.gate.is_quiet
+
+    def retire(self) -> None:
+        """Make `run` return in good order though the queues stay open; nothing of this graph may be in flight."""
+        self.stop()
+        if self._lane is None or self._doorbell is not None:
+            return
+        with contextlib.suppress(DflowError):  # it waits in its queue: an empty message wakes it
+            block = self._group.alloc(HEAD_SIZE, _SLICE)
+            FlowMsg().write_to(block)
+            self._inputs[0].put(block, _SLICE)
+
+    def discard(self) -> bool:
+        """While suspended, throw away all input and all that is held, and reset the functions; whether there was none.
+
+        Any thread but the instance's own.
+        """
+        if self._worker is not None:
+            return self._worker.reset()
+        return self.gate.discard(self._clear)
+
+    def _clear(self) -> bool:
+        """Whether there was anything to throw away."""
+        assert self._runner is not None
+        found = self._lane is not None and self._lane.clear()
+        for queue in self._inputs:
+            with contextlib.suppress(ClosedError):
+                while (block := queue.get(0.0)) is not None:
+                    found = True
+                    block.release()
+        return self._runner.reset() or found
+
     def close(self) -> None:
         """Close the functions."""
         if self._trace is not None:
@@ -263,7 +303,7 @@ class InstanceRunner:
             graph.close()
 
     def _called_graph(self, one: InvokedPlan) -> CalledGraph:
-        queues = CalledQueues(one, self._plan.notices, self._group, self._stopping.is_set)
+        queues = CalledQueues(one, self._plan.notices, self._group, self.gate.is_stopping)
         inputs = [f"input {i}" for i in range(len(one.inputs))]
         return CalledGraph(f"{self._model.name}/{one.key}", inputs, one.outputs, queues)
 
@@ -272,7 +312,7 @@ class InstanceRunner:
         assert self._runner is not None
         took = False
         for port, queue in list(open_ports.items()):
-            if self._stopping.is_set():
+            if self.gate.stopping:
                 return took
             try:
                 block = queue.get(timeout=0)
@@ -285,13 +325,19 @@ class InstanceRunner:
                 self._accept(port, block)
         deadline = self._runner.deadline() if took else None
         if deadline is not None and deadline <= time.monotonic():
-            self._runner.tick()
+            if self.gate.enter():
+                self._runner.tick()
+            self.gate.busy = False
         return took
 
     def _accept(self, port: int, block: Block) -> None:
         assert self._runner is not None
-        self._runner.accept(port, FlowMsg.from_block(block))
-        self._check_failure()
+        if self.gate.raised:
+            self._runner.settle()
+        if self.gate.enter():
+            self._runner.accept(port, FlowMsg.from_block(block))
+            self._check_failure()
+        self.gate.busy = False
 
     def _check_failure(self) -> None:
         assert self._runner is not None
@@ -318,34 +364,7 @@ class InstanceRunner:
             try:
                 return self._group.alloc(size, timeout=_SLICE)
             except PoolExhaustedError as error:
-                if error.never_fits or self._stopping.is_set() or time.monotonic() > limit:
+                if error.never_fits or self.gate.stopping or time.monotonic() > limit:
                     raise
                 if self._runner is not None:
                     self._runner.settle()
-
-    def _send(self, output: int, msg: FlowMsg) -> None:
-        if not self._plan.outputs[output]:
-            return
-        if msg.block is None or not self._group.owns(msg.block):
-            msg = seal(msg, self._alloc)
-        block = msg.block
-        assert block is not None
-        targets = self._fixed[output]
-        if targets is None:
-            targets = picked(self._targets[output], msg.info.trans_id, msg.info.route_label)
-        copies = [block.retain() for _ in targets[1:]]
-        for queue, reference in zip(targets, [*copies, block]):
-            self._put(queue, reference)
-
-    def _put(self, queue: Queue, block: Block) -> None:
-        while True:
-            try:
-                return queue.put(block, timeout=_SLICE)
-            except QueueFullError:
-                if self._stopping.is_set():
-                    raise ClosedError("stopping") from None
-            except ClosedError:
-                other = self._rerouter.instead(queue, *routing_of(block))
-                if other is None:
-                    raise
-                queue = other

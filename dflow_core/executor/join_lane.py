@@ -37,7 +37,8 @@ class JoinLane(FastLane):
 
     def run(self, patience: float) -> None:
         open_ports = dict(enumerate(self._io.sources))
-        while open_ports and not self._io.is_stopping():
+        gate = self._io.gate
+        while open_ports and not gate.stopping:
             took = False
             for port, queue in list(open_ports.items()):
                 try:
@@ -48,12 +49,18 @@ class JoinLane(FastLane):
                     continue
                 if block is not None:
                     took = True
-                    self._take(port, block)
+                    if gate.enter():
+                        self._take(port, block)
                     del block  # nothing but a row may hold a message while this waits
+            gate.busy = False
             if not took:
                 self._doorbell.wait(list(open_ports.values()), timeout=patience)
-                if self._cancelled[0]:
+                if self._cancelled[0] and gate.enter():
                     self._let_go()
+
+    def clear(self) -> bool:
+        rows, self._rows = self._rows, {}
+        return bool(rows)
 
     def _take(self, port: int, block: Block) -> None:
         try:

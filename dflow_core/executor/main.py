@@ -36,6 +36,7 @@ from dflow_core.model.control_serde import (
     InstanceState,
     LoadFailed,
     LoadRequest,
+    Obeyed,
     Order,
     OrderKind,
     Ready,
@@ -49,6 +50,7 @@ from dflow_core.spi import GroupHandle, MemoryGroup
 
 _CHUNK = 65536
 _MAX_FDS = 250
+_QUIET_POLL = 2  # milliseconds
 _DONE, _GONE, _BROKEN, _NOT_LOADED = 0, 1, 70, 71
 _BLAS = ("scipy_openblas_set_num_threads64_", "openblas_set_num_threads64_", "openblas_set_num_threads")
 
@@ -119,6 +121,8 @@ class _Executor:
         self._instances: list[_Instance] = []
         self._group: MemoryGroup | None = None
         self._go = threading.Event()
+        self._suspending = 0
+        self._hold = False
         self._events: deque[Callable[[], int | None]] = deque()
         self._wake, self._alarm = socket.socketpair()
         self._wake.setblocking(False)
@@ -129,12 +133,14 @@ class _Executor:
         if received is None:
             return _GONE
         request, fds = received
+        self._hold = request.hold
         threading.Thread(target=self._prepare, args=(request, fds), name="dflow-load", daemon=True).start()
         poll = select.poll()
         for end in (self._connection, self._wake):
             poll.register(end, select.POLLIN)
         while True:
-            readable = {fd for fd, _ in poll.poll()}
+            self._answer_suspend()
+            readable = {fd for fd, _ in poll.poll(_QUIET_POLL if self._suspending else None)}
             if self._wake.fileno() in readable:
                 with contextlib.suppress(BlockingIOError):
                     self._wake.recv(4096)
@@ -182,9 +188,31 @@ class _Executor:
         return None
 
     def _obey(self, order: Order) -> None:
+        runners = [instance.runner for instance in self._instances]
         if order.kind is OrderKind.LOOK:
-            for instance in self._instances:
-                instance.runner.look()
+            for runner in runners:
+                runner.look()
+        elif order.kind is OrderKind.SUSPEND:
+            for runner in runners:
+                runner.gate.suspend()
+            self._suspending = order.number
+        elif order.kind is OrderKind.RESUME:
+            self._suspending = 0
+            for runner in runners:
+                runner.gate.resume()
+        elif order.kind is OrderKind.DISCARD:
+            self._send(Obeyed(order.number, all([runner.discard() for runner in runners])))
+        elif order.kind is OrderKind.GO:
+            self._go.set()
+        elif order.kind is OrderKind.RETIRE:
+            for runner in runners:
+                runner.retire()
+
+    def _answer_suspend(self) -> None:
+        """Answer an order to suspend as soon as no instance is in a call any more."""
+        if self._suspending and all(instance.runner.is_quiet for instance in self._instances):
+            self._send(Obeyed(self._suspending))
+            self._suspending = 0
 
     def _stop(self) -> None:
         for instance in self._instances:
@@ -214,7 +242,8 @@ class _Executor:
         instance.loaded = True
         if all(i.loaded for i in self._instances):
             self._send(Ready())
-            self._go.set()
+            if not self._hold:
+                self._go.set()
         return None
 
     def _not_loaded(self, failure: Failure) -> int | None:

@@ -238,6 +238,17 @@ class NodeRunner:
             if function.spec.holds_inputs:
                 self.call(function, (), lambda context, f=function: f.func.on_stop(context))  # type: ignore[misc]
 
+    def reset(self) -> bool:
+        """Forget everything that waits, and reset the functions; whether anything waited."""
+        found = bool(self.pending)
+        for function in self._functions:
+            function.aligner.clear()
+            if function.gatherer is not None:
+                function.gatherer.clear()
+        for func in dict.fromkeys(function.func for function in self._functions):
+            func.reset()
+        return found
+
     def close(self) -> None:
         """Close the functions; several may be faces of one object."""
         for func in dict.fromkeys(function.func for function in self._functions):

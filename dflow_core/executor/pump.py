@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 from dflow_core.errors import WaitTimeoutError
 from dflow_core.executor.backend import Backend
@@ -21,28 +22,43 @@ _SLICE = 0.1
 _LONG_WAIT = 0.3
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the parts of a client share.
+
+    Args:
+        graph: Name of the graph, for errors.
+        table: The transactions.
+        mutex: The lock without its waiting, which is faster to take.
+        lock: Guards the table, and wakes those who wait.
+        backend: The running graph.
+        check_open: Raises if the graph is closed.
+    """
+
+    graph: str
+    table: TransactionTable
+    mutex: AbstractContextManager[bool]
+    lock: threading.Condition
+    backend: Backend
+    check_open: Callable[[], None]
+
+
 class Pump:
     """The pump of one graph; any thread may use it.
 
     Args:
-        graph: Its name, for errors.
-        table: Takes what arrives.
-        lock: Guards the table, and wakes those who wait.
-        backend: The running graph.
-        mutex: The lock without its waiting, which is faster to take.
-        check_open: Raises if the graph is closed.
+        shared: What it shares with the other parts of the client.
         take_out: Takes what has arrived, as `Backend.pump` does.
         others: What ends transactions besides messages, if anything does.
     """
 
     def __init__(
-        self, graph: str, table: TransactionTable, lock: threading.Condition, backend: Backend,
-        mutex: AbstractContextManager[bool], check_open: Callable[[], None],
-        take_out: Callable[[float, Sequence[int]], list[tuple[int, FlowMsg]]], others: OtherEnds | None = None,
+        self, shared: Shared, take_out: Callable[[float, Sequence[int]], list[tuple[int, FlowMsg]]],
+        others: OtherEnds | None = None,
     ) -> None:
-        self._graph, self._table, self._lock, self._backend = graph, table, lock, backend
-        self._mutex, self._check_open, self._take_out = mutex, check_open, take_out
-        self._others = others
+        self._graph, self._table, self._backend = shared.graph, shared.table, shared.backend
+        self._lock, self._mutex, self._check_open = shared.lock, shared.mutex, shared.check_open
+        self._take_out, self._others = take_out, others
         self._pumper = 0
 
     def is_free(self) -> bool:
@@ -110,3 +126,27 @@ class Pump:
     def report(self, began: float) -> str:
         """Where everything stands; with stacks where somebody has waited long enough to want them."""
         return self._backend.report(stacks=time.monotonic() - began >= _LONG_WAIT)
+
+    def wait_until_idle(self, deadline: float | None) -> None:
+        """Wait until nothing is in flight.
+
+        Raises:
+            WaitTimeoutError: that took longer.
+        """
+        began = time.monotonic()
+
+        def is_idle() -> bool:
+            return not self._table.in_flight
+
+        while not is_idle():
+            failure = self._backend.failure()
+            if failure is not None:
+                raise failure
+            with self._lock:
+                self._check_open()
+            if not self.run(deadline, is_idle):
+                raise WaitTimeoutError(
+                    f"graph {self._graph!r} has not come to rest within the limit: {self._table.in_flight} "
+                    f"transaction(s) in flight\n{self.report(began)}",
+                    hint="raise the timeout, or give batches a timeout: one that waits for more holds what it has",
+                )

@@ -148,6 +148,18 @@ class QueueBackend(Backend):
     def tell_cancelled(self) -> None:
         self._deployment.tell_cancelled()
 
+    def suspend(self, timeout: float) -> bool:
+        return self._deployment.suspend(timeout)
+
+    def resume(self) -> None:
+        self._deployment.resume()
+
+    def discard(self, timeout: float) -> bool | None:
+        return self._deployment.discard(timeout)
+
+    def is_empty(self) -> bool:
+        return not any(queue.level for queue in self._group.stats().queues)
+
     def wake(self) -> None:
         self._doorbell.ring()
 

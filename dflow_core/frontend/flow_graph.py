@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dflow_core import graph as data
 from dflow_core.errors import ClosedError, DflowError, DroppedError, UsageError
+from dflow_core.frontend.controls import Controls, Seconds
 from dflow_core.frontend.default_session import DefaultSession
 from dflow_core.frontend.handle import Transaction
 from dflow_core.frontend.values import bind_inputs, check_values, output_indexes, to_values
@@ -26,12 +26,11 @@ if TYPE_CHECKING:
     from dflow_core.session import DFlowSession, RunningGraph
 
 _T = TypeVar("_T")
-Seconds: TypeAlias = float | timedelta
 _ASYNC_THREADS = 64
 MODES = ("process", "inline")
 
 
-class FlowGraph(data.FlowGraph):
+class FlowGraph(Controls, data.FlowGraph):
     """A graph of nodes that can be run.
 
     Use it as a context manager: entering compiles and starts it, leaving ends every process it started.

@@ -6,7 +6,7 @@ import abc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dflow_core.errors import DflowError
+from dflow_core.errors import DflowError, UsageError
 from dflow_core.model import DeployPlan, ExceptionNote, FlowModel
 from dflow_core.spi.transport import MemoryGroup
 
@@ -66,6 +66,28 @@ class Deployment(abc.ABC):
         Args:
             call: Takes the exception; any thread calls it, and it must not wait.
         """
+
+    def suspend(self, timeout: float) -> bool:
+        """Let executors finish the calls at hand and begin no more; those that are started meanwhile begin none either.
+
+        Returns:
+            Whether all have done so within the limit (seconds).
+
+        Raises:
+            UsageError: this deployer cannot.
+        """
+        raise UsageError("this deployer cannot suspend a graph")
+
+    def resume(self) -> None:
+        """Let executors go on."""
+
+    def discard(self, timeout: float) -> bool | None:
+        """While suspended, have executors throw away all input and all they hold, and reset their functions.
+
+        Returns:
+            Whether there was nothing left to throw away; None if not all have answered within the limit (seconds).
+        """
+        return None
 
     def introduce(self, answer: Callable[[str], Mapping[str, object]]) -> None:
         """Let others on this machine ask how the graph does, where the deployer can.

@@ -72,6 +72,14 @@ class NodeWorker(abc.ABC):
         What there is of its transaction is dropped, and what still comes, until the exception expires.
         """
 
+    def reset(self) -> bool:
+        """Throw away all input and all that is held, and reset the functions; any thread may call.
+
+        Returns:
+            Whether there was nothing to throw away, as far as it is known.
+        """
+        return True
+
     @abc.abstractmethod
     def close(self) -> None:
         """Free everything. Called once `run` has returned, or instead of it. Idempotent."""

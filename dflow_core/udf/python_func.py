@@ -30,6 +30,7 @@ class Instance:
         self._package = package
         self._target: object = None
         self._is_ready = False
+        self._resets: object = None
 
     def init(self, params: FuncParams) -> None:
         """Make the object; the second function of the same node finds it made.
@@ -63,6 +64,20 @@ class Instance:
         told = getattr(self._target, "on_lost", None) if self._package.kind != "function" else None
         if callable(told):
             told(trans_id)
+
+    def reset(self, face: object) -> None:
+        """Call the object's `reset_func_state`, if it has one; once, though each function of the node asks for it.
+
+        Raises:
+            NodeError: it gives a code that says it failed.
+        """
+        self._resets = self._resets or face
+        hook = getattr(self._target, "reset_func_state", None)
+        if self._resets is not face or not callable(hook):
+            return
+        code = hook()
+        if code not in (None, SUCCESS):
+            raise NodeError(f"reset_func_state returned {code}", ret_code=_as_int(code))
 
     def close(self) -> None:
         """Call the object's own `close`, if it has one and is an instance of a user's class."""
@@ -128,6 +143,9 @@ class ValueFunc(FlowFunc):
     def on_lost(self, trans_id: int) -> None:
         self._instance.tell_lost(trans_id)
 
+    def reset(self) -> None:
+        self._instance.reset(self)
+
     def close(self) -> None:
         self._call = None
         self._instance.close()
@@ -190,6 +208,9 @@ class MessageFunc(FlowFunc):
     def _check(self, code: object) -> None:
         if code not in (None, SUCCESS):
             raise NodeError(f"{self._method.name} returned code {code}", ret_code=_as_int(code))
+
+    def reset(self) -> None:
+        self._instance.reset(self)
 
     def close(self) -> None:
         self._call = None
