@@ -90,22 +90,17 @@ class FastLane:
                 pass  # a broken message: the runner says so
             if block is None:
                 continue
-            if plain is None:
+            if plain is None or (cancelled[0] and runner.is_cancelled(plain[0])):
+                plain = None
                 io.accept(0, block)
                 continue
             trans_id, array = plain
             plain = None
-            if cancelled[0] and runner.is_cancelled(trans_id):
-                array = None
-                io.accept(0, block)
-                continue
             shape, dtype, started = array.shape, array.dtype, clock()
             runner.current = trans_id, started
             ints[TRANS_ID], floats[SINCE] = trans_id, started
-            if gate.raised:
-                if not self._wait():
-                    continue
-                started = clock()
+            if gate.raised and not (started := self._wait()):
+                continue
             try:
                 result = call(array)
             except (Exception, SystemExit) as error:
@@ -132,16 +127,15 @@ class FastLane:
         """Throw away what waits here; whether there was anything. The thread of the lane must be at the gate."""
         return False
 
-    def _wait(self) -> bool:
-        """Wait at the gate before a call; whether to go on with it."""
+    def _wait(self) -> float:
+        """Wait at the gate before a call; when it begins, or 0 if it does not."""
         runner, (trans_id, _) = self._runner, self._runner.current or (0, 0.0)
         runner.current, runner.meter.floats[SINCE] = None, 0.0
-        wanted = self._io.gate.park()
-        if wanted:
-            runner.current = trans_id, time.monotonic()
-            runner.meter.floats[SINCE] = runner.current[1]
+        started = time.monotonic() if self._io.gate.park() else 0.0
+        if started:
+            runner.current, runner.meter.floats[SINCE] = (trans_id, started), started
         self._io.gate.busy = False
-        return wanted
+        return started
 
     def _send(self, block: Block, result: object, same: Array | None) -> float:
         """Send what the function gave, if it is arrays only; gives when it began to put them into queues, or -1.
