@@ -22,7 +22,8 @@ from dflow_core.executor.lossy import NOTICE_SLICE, flush, reader, waitable
 from dflow_core.executor.meter import WORDS, Meter, board_name
 from dflow_core.executor.model_func import init_functions
 from dflow_core.executor.node_runner import NodeRunner
-from dflow_core.executor.routing import Rerouter, Target, fixed, picked
+from dflow_core.executor.outlet import Outlet
+from dflow_core.executor.routing import fixed, picked
 from dflow_core.executor.trace import CallTrace, trace_file
 from dflow_core.executor.unwanted import Unwanted
 from dflow_core.message import HEAD_SIZE, Block, FlowMsg, alloc_tensor, routing_of, set_current_transaction
@@ -87,10 +88,6 @@ class InstanceRunner:
         self._trace: CallTrace | None = None
         self._called: dict[str, CalledGraph] = {}
         self._inputs: list[Queue] = []
-        self._queues: dict[str, Queue] = {}
-        self._targets: list[list[Target]] = []
-        self._fixed: list[list[Queue] | None] = []
-        self._rerouter = Rerouter(())
 
     @property
     def calls(self) -> int:

@@ -55,6 +55,11 @@ class LimitedAligner(Aligner):
         self._held_since: dict[tuple[int, int], float] = {}
         self.late = 0
 
+    def clear(self) -> None:
+        super().clear()
+        self._since.clear()
+        self._held_since.clear()
+
     def deadline(self) -> float | None:
         """When `take_overdue` has something at the latest, on the clock; None if never."""
         if self.pending > self._limits.max_cache:

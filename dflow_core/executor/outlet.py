@@ -32,6 +32,7 @@ class Outlet:
         self._rerouter = Rerouter([target for targets in self.targets for target in targets])
 
     def send(self, output: int, msg: FlowMsg) -> None:
+        """Send a message to all readers of an output; waits for room."""
         if not self._plan.outputs[output]:
             return
         if msg.block is None or not self._group.owns(msg.block):
@@ -46,6 +47,11 @@ class Outlet:
             self.put(queue, reference)
 
     def put(self, queue: Queue, block: Block) -> None:
+        """Put a block into a queue, or into the one that is used instead of it; waits for room.
+
+        Raises:
+            ClosedError: the graph or the instance ends.
+        """
         while True:
             try:
                 queue.put(block, timeout=_SLICE)

@@ -76,7 +76,7 @@ class Bench:
 
         self.runner = InstanceRunner(model, plan, self.group, load, options or {}, None, [], self.notes.append)
         self.runner.load()
-        self.reads, self.writes = self.runner._inputs[0], self.runner._queues
+        self.reads, self.writes = self.runner._inputs[0], self.runner._outlet.queues
 
     def run(self, *messages: Sequence[FlowMsg]) -> None:
         """Give each of its inputs messages and let it work them off."""
