@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dflow_core.deploy.called_instances import call_notes, with_called_instances
-from dflow_core.deploy.queue_plans import Queues, gathers, joins
+from dflow_core.deploy.queue_plans import Queues, gathers, joins, meets_mixed_batches
 from dflow_core.deploy.resources import Resources
 from dflow_core.deploy.threads import budget_notes, share_threads
 from dflow_core.errors import DeployError, Fault, GraphError, OptionError
@@ -36,6 +36,7 @@ _HOW = {
     "transaction": "a queue each, picked by transaction",
     "least_loaded": "a queue each, the one with the fewest messages is picked",
     "sticky": "a queue each, picked by route label",
+    "first": "all goes to the first one",
 }
 
 
@@ -63,7 +64,7 @@ def plan_deployment(
     notes = list(resources.notes)
     wanted = _unplaced(model, shares_process) if placements is None else placements
     callers = called_by(model.relation)
-    placed = {one.node: _settled(model.submodels[one.node], one, notes, one.node in callers) for one in wanted}
+    placed = {one.node: _settled(model, one, notes, one.node in callers) for one in wanted}
     notes += call_notes(model, placed)
     queues = Queues(model, options.queue_depth, placed)
     counts = {name: len(one.places) for name, one in placed.items()}
@@ -93,9 +94,9 @@ def _unplaced(model: FlowModel, shares_process: Mapping[str, bool]) -> list[Node
     ]
 
 
-def _settled(sub: PneModel, placement: NodePlacement, notes: list[str], is_called: bool) -> NodePlacement:
+def _settled(model: FlowModel, placement: NodePlacement, notes: list[str], is_called: bool) -> NodePlacement:
     """A placement with the way its work is shared out that suits the node; says which and why."""
-    count = len(placement.places)
+    sub, count = model.submodels[placement.node], len(placement.places)
     if count < 2 or not sub.inputs:
         return replace(placement, dispatch="") if not sub.inputs else placement
     if is_called:
@@ -103,6 +104,8 @@ def _settled(sub: PneModel, placement: NodePlacement, notes: list[str], is_calle
     dispatch, why = placement.dispatch, ""
     if gathers(sub) and dispatch != "transaction":
         dispatch, why = "transaction", ", because it gathers all parts of one"
+    elif joins(sub) and meets_mixed_batches(model, sub.name):
+        dispatch, why = "first", ", because it joins streams that were put into batches apart from each other"
     elif joins(sub) and dispatch in ("free", "least_loaded"):
         dispatch, why = "transaction", ", because what it joins must meet in one instance"
     notes.append(f"{sub.name}: {count} instances, {_HOW[dispatch]}{why}")

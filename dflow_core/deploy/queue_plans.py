@@ -23,6 +23,25 @@ def gathers(model: PneModel) -> bool:
     return any(func.gather for func in model.functions)
 
 
+def meets_mixed_batches(model: FlowModel, name: str) -> bool:
+    """Whether a model joins streams that were put together into batches apart from each other, or not all were.
+
+    Such batches may have other members on each input. A batch goes to one instance, by its first member, so that what
+    it is to be paired with could be in another one.
+    """
+    made: dict[str, frozenset[str]] = {}
+    for node, sides in model.relation.submodels.items():
+        behind = frozenset().union(*(made.get(endpoint, frozenset()) for endpoint in sides.inputs))
+        functions = model.submodels[node].functions
+        if node == name:
+            groups = [func.inputs for func in functions] or [tuple(range(len(sides.inputs)))]
+            found = [{made.get(sides.inputs[port], frozenset()) for port in ports} for ports in groups]
+            return any(len(sources) > 1 for sources in found)
+        here = frozenset({node}) if any(func.holds_inputs for func in functions) else behind
+        made.update(dict.fromkeys(sides.outputs, here))
+    return False
+
+
 def queue_name(text: str) -> str:
     """A queue name of at most 255 bytes: long ones are cut and told apart by a hash."""
     raw = text.encode("utf-8", "surrogatepass")
@@ -73,6 +92,8 @@ class Queues:
                 made = tuple(self._made(text, endpoint) for text in names)
                 route = Route(made, by, spares) if count > 1 else Route(made)
                 self._by_input[name, port] = route
+                if placement.dispatch == "first":
+                    route = Route(made[:1])
                 self._readers.setdefault(endpoint, []).append(route)
         self._callers = called_by(model.relation)
         self._called: dict[str, list[Route]] = {}

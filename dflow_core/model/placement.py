@@ -29,8 +29,8 @@ class NodePlacement:
     Args:
         node: Name of the submodel.
         places: One entry for each instance, in order.
-        dispatch: How messages are shared out over the instances, as `NodeOptions.dispatch` says; "" where there
-            is only one.
+        dispatch: How messages are shared out over the instances, as `NodeOptions.dispatch` says, or `first` where only
+            the first one can have work; "" where there is only one.
         reason: Why it is so, in one sentence.
     """
 

@@ -133,3 +133,17 @@ def test_the_structures_are_as_long_as_the_headers_say(tmp_path):
     subprocess.run(["cc", *folders, "-o", str(program), str(source)], check=True)
     said = [int(word) for word in subprocess.check_output([program], text=True).split()]
     assert said == [*map(ctypes.sizeof, names.values()), seam._TableHead.queue_find.offset]
+
+
+def test_how_messages_are_shared_out_reaches_the_runtime(group):
+    from dflow_pne_udf.native.node import _Configuration
+
+    routes = (Route(("out",)), Route(("in", "out"), "sticky"), Route(("out", "in"), "load", 1))
+    plan = InstancePlan("cpp", 0, 1, "cpp", "cpu:0", 1, ("in",), (routes,))
+    model = UdfModel(name="cpp", engine="UDF", balance="gather")
+    table = group.native_table()
+    made = _Configuration(model, PLACE, NodeLinks(group, plan, FuncParams("cpp")), table.address)
+    assert made.record.flags == seam.BALANCE_GATHER
+    output = made.record.outputs[0]
+    found = [output.routes[i] for i in range(output.n_routes)]
+    assert [(route.n_queues, route.rule, route.spares) for route in found] == [(1, 0, 0), (2, 2, 0), (2, 3, 1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,11 +17,14 @@ from dflow_core.model import (
     Endpoint,
     FlowModel,
     GraphModel,
+    InstancePlace,
     InstancePlan,
     ModelEndpoints,
     ModelRelation,
+    NodePlacement,
     ProcessPlan,
     QueuePlan,
+    ThreadShare,
     read_om,
 )
 from dflow_core.plugins import PluginRegistry
@@ -53,6 +57,8 @@ def deploy_plan() -> DeployPlan:
         fetches=("net:0->",),
         cpus=2,
         notes=("2 CPUs shared out over 1 instance",),
+        placements=(NodePlacement("net", (InstancePlace("npu:1", "Ascend", "0:0:1:0"),), "", "line 7 of deploy.json"),),
+        budget=(ThreadShare("net", 1, 2, "as the node asks"),),
     )
 
 
@@ -130,6 +136,9 @@ def test_the_plan_tells_processes_queues_memory_and_the_cache(cli, session, targ
         "g: 1 process on 2 CPUs, queues by shm",
         "1 of 1 from the cache",
         "net 1 of 1",
+        "0:0:1:0         npu:1   Ascend               line 7 of deploy.json",
+        "threads: 2 on 2 CPUs",
+        "as the node asks",
         "drop_oldest",
         "memory: models 1 B, full queues 0 B",
         "- 1 node pruned",
@@ -145,6 +154,18 @@ def test_the_plan_as_a_document(cli, session, target):
     assert found["processes"][0]["instances"][0]["threads"] == 2
     assert [queue["depth"] for queue in found["queues"]] == [16, 4]
     assert found["memory"]["models"] == 1
+    assert found["placements"][0]["places"] == [
+        {"device": "npu:1", "resource_type": "Ascend", "logical_device": "0:0:1:0", "spare": False}
+    ]
+    assert found["budget"] == [{"node": "net", "instances": 1, "threads": 2, "reason": "as the node asks"}]
+
+
+def test_a_deploy_template_is_written_instead(cli, session, target, tmp_path):
+    path = tmp_path / "deploy.json"
+    result = cli("plan", target, "--deploy-template", str(path))
+    assert result.code == 0 and f"wrote {path}" in result.out
+    assert json.loads(path.read_text())["batch_deploy_info"][0]["flow_node_list"] == ["f"]
+    assert "cache" not in session.asked, "nothing is compiled"
 
 
 def test_compiling_writes_a_file(cli, session, target, tmp_path):

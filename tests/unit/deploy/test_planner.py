@@ -296,3 +296,24 @@ def test_free_dimensions_count_as_asked():
     spec = TensorSpec(DataType.INT8, (-1, 7))
     assert [message_size(spec), message_size(spec, 4)] == [1287, 1308]
     assert message_size(TensorSpec(DataType.STRING, (1,))) is message_size(TensorSpec(DataType.INT8)) is None
+
+
+def test_a_join_of_streams_that_were_batched_apart_works_in_its_first_instance():
+    """Batches of two batchers need not have the same members; one batch cannot be in two instances."""
+    holds = FuncSpec("f", (0,), (0,), holds_inputs=True)
+    models = [udf("l", functions=(holds,)), udf("r", functions=(holds,)), udf("j", 2, instances=2)]
+    result = planned(flow({"l": ["g:x"], "r": ["g:x"], "j": ["l:0", "r:0"]}, models, ["j:0"]))
+    assert instance(result, "l").outputs == ((Route(("l:0->j:0@0",)),),)
+    assert instance(result, "j", 1).inputs == ("l:0->j:0@1", "r:0->j:1@1")
+    assert any("j: 2 instances, all goes to the first one, because it joins streams" in note for note in result.notes)
+    half = [models[0], udf("r"), models[2]]
+    result = planned(flow({"l": ["g:x"], "r": ["g:x"], "j": ["l:0", "r:0"]}, half, ["j:0"]))
+    assert result.placements[2].dispatch == "first"
+
+
+def test_branches_of_one_batch_meet_by_transaction():
+    holds = FuncSpec("f", (0,), (0,), holds_inputs=True)
+    models = [udf("b", functions=(holds,)), udf("l"), udf("r"), udf("j", 2, instances=2)]
+    wires = {"b": ["g:x"], "l": ["b:0"], "r": ["b:0"], "j": ["l:0", "r:0"]}
+    result = planned(flow(wires, models, ["j:0"]))
+    assert result.placements[3].dispatch == "transaction"
