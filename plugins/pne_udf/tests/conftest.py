@@ -191,7 +191,42 @@ public:
         const int64_t same = out[0]->GetTransactionId() == in[0]->GetTransactionId();
         return Answer(context, {good, outputs, last, is_null, unknown, few, failing, late, again, eight, same});
     }
+    int32_t Raises(Context context, Inputs in)
+    {
+        if (in.empty()) {
+            return 0;
+        }
+        if (First(in[0]) == -3) {
+            context->RaiseException(9900003, 1ULL << 63);
+            context->RaiseException(9900004, 4);
+        }
+        return context->SetOutput(0, in[0]);
+    }
+    int32_t Told(Context context, Inputs in)
+    {
+        int32_t code = 0;
+        uint64_t number = 0;
+        if (in.empty()) {
+            told_ += context->GetException(code, number) ? 1 : 100;
+            told_ += context->GetException(code, number) ? 100 : 0;
+            code_ = code + (number == 1ULL << 63 ? 1000000 : 0);
+            return 0;
+        }
+        return Answer(context, {told_, code_});
+    }
+    int32_t Meets(Context context, Inputs in)
+    {
+        if (in.empty()) {
+            return 0;
+        }
+        return Answer(context, {in[0]->GetRetCode(), in[1]->GetRetCode(), in[0]->GetTensor() == nullptr,
+                                in[1]->GetTensor() == nullptr});
+    }
 private:
+    static int64_t First(const std::shared_ptr<FlowMsg> &msg)
+    {
+        return *static_cast<int64_t *>(msg->GetTensor()->GetData());
+    }
     std::shared_ptr<FlowMsg> One(Context context, int64_t number)
     {
         auto msg = context->AllocTensorMsg({1}, TensorDataType::DT_INT64);
@@ -206,13 +241,16 @@ private:
     }
     std::shared_ptr<MetaParams> params_;
     int64_t inits_ = 0;
+    int64_t told_ = 0;
+    int64_t code_ = 0;
 };
 FLOW_FUNC_REGISTRAR(Table).RegProcFunc("pass", &Table::Pass)
     .RegProcFunc("inits", &Table::Inits).RegProcFunc("bad_index", &Table::BadIndex)
     .RegProcFunc("nothing", &Table::Nothing).RegProcFunc("code", &Table::Code).RegProcFunc("null", &Table::Null)
     .RegProcFunc("user_data", &Table::UserData).RegProcFunc("attrs", &Table::Attrs)
     .RegProcFunc("ports", &Table::Ports).RegProcFunc("times", &Table::Times).RegProcFunc("trans_id", &Table::TransId)
-    .RegProcFunc("invoke", &Table::Invoke);
+    .RegProcFunc("invoke", &Table::Invoke).RegProcFunc("raises", &Table::Raises).RegProcFunc("told", &Table::Told)
+    .RegProcFunc("meets", &Table::Meets);
 }
 """
 

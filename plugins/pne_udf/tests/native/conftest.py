@@ -58,13 +58,6 @@ class Invoked(ctypes.Structure):
     ]
 
 
-class Raised(ctypes.Structure):
-    _fields_ = [
-        ("code", ctypes.c_int32), ("expired", U32), ("trans_id", ctypes.c_uint64),
-        ("user_context_id", ctypes.c_uint64), ("head", ctypes.c_uint8 * 256),
-    ]
-
-
 def numbers(values: Sequence[int]) -> ctypes.Array[U32]:
     """A C array; never empty, so that it has an address."""
     return (U32 * max(1, len(values)))(*values)
@@ -284,12 +277,12 @@ class Rig:
 
     def notify(self, code: int, trans_id: int, user_context_id: int, *, expired: bool = False) -> None:
         """Tell it of another node's exception."""
-        raised = Raised(code, int(expired), trans_id, user_context_id)
+        raised = seam.ExceptionRecord(code, int(expired), trans_id, user_context_id)
         self.library.dflow_udf_notify_exception(ctypes.c_void_p(self.udf), b"", ctypes.byref(raised))
 
     def take_raised(self) -> tuple[int, int, int] | None:
         """Code, transaction and user context of an exception it raised; None if there is none."""
-        raised = Raised()
+        raised = seam.ExceptionRecord()
         found = self.library.dflow_udf_take_exception(ctypes.c_void_p(self.udf), ctypes.byref(raised))
         return (raised.code, raised.trans_id, raised.user_context_id) if found else None
 

@@ -105,6 +105,7 @@ def test_a_function_is_not_told_of_its_own_exception(make_rig: Callable) -> None
 def test_an_exception_wakes_who_waits_for_a_state(make_rig: Callable) -> None:
     rig = make_rig("behave", options={"flags": seam.EXCEPTION_CATCH}).start()
     rig.feed(9, np.array([10], np.int32))
+    rig.get()
     running = seam.RUNNING
     assert rig.library.dflow_udf_wait(rig.udf, running, 600_000_000_000) == running
     assert rig.take_raised() == (9900010, 9, 5)
