@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dflow_core.executor.backend import Backend
     from dflow_core.executor.client import GraphClient
     from dflow_core.executor.control import GraphControl
+    from dflow_core.executor.error_messages import error_of
     from dflow_core.executor.failed_calls import with_failed_calls
     from dflow_core.executor.inline import InlineBackend
     from dflow_core.executor.instance import InstanceRunner
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from dflow_core.executor.queue_backend import QueueBackend
     from dflow_core.executor.stats import GraphStats, graph_stats, own_stacks
     from dflow_core.executor.trace import read_calls, write_timeline
-    from dflow_core.executor.transactions import Channel, Counters, Outcome, error_of
+    from dflow_core.executor.transactions import Channel, Counters, Outcome
 
 __all__ = [
     "Backend",
@@ -69,7 +70,7 @@ _HOMES = {
     "write_timeline": "trace",
     "Channel": "transactions",
     "Counters": "transactions",
-    "error_of": "transactions",
+    "error_of": "error_messages",
     "Outcome": "transactions",
 }
 

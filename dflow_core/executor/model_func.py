@@ -33,7 +33,8 @@ class _Flight:
 class ModelFunc(FlowFunc):
     """Runs a ModelWorker on the tensors of messages.
 
-    A null message (an end of sequence, say) is not run: it passes on as null (runtime-semantics.md section 17).
+    A null message (an end of sequence, say) is not run: it passes on as null; so does one with a code, with that code
+    (runtime-semantics.md section 17).
 
     Short calls overlap with the work around them, if the worker can do that (`depth`) and more input waits: a call is
     begun before the one in front of it ends. Long ones gain nothing by it, and a message taken early could have gone to
@@ -50,10 +51,11 @@ class ModelFunc(FlowFunc):
         self._ended = 0.0
 
     def proc(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
-        if any(msg.is_null for msg in inputs):
+        code = next((msg.info.ret_code for msg in inputs if msg.info.ret_code), 0)
+        if code or any(msg.is_null for msg in inputs):
             self.settle()
             for index in range(len(self._worker.outputs)):
-                context.send(index, None)
+                context.send(index, None, changes={"ret_code": code} if code else None)
         elif self._most_flights() > 1 and context.defer():
             self._begin(context, inputs)
             while len(self._flights) >= self._most_flights():

@@ -14,23 +14,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from dflow_core.errors import (
-    AlignmentError,
     DflowError,
-    DroppedError,
-    InstanceLostError,
     LateError,
     MissingError,
-    NodeError,
     RaisedError,
     UsageError,
 )
 from dflow_core.executor.aligner import REMEMBERED, RecentKeys
 from dflow_core.executor.cancel_board import CancelBoard, no_words
 from dflow_core.executor.cancelling import Deadlines, Traces
-from dflow_core.executor.exceptions import raised_error
-from dflow_core.message import ALIGN_FAILED, Aux, DataFlag, ErrorInfo, FlowMsg, root_token
+from dflow_core.executor.error_messages import error_of
+from dflow_core.message import Aux, DataFlag, FlowMsg, child_token, root_token
 
 MAX_TRANS_ID = 2**64 - 2
+_FIRST_ROUND = 1 << 32  # parts of a message have lower numbers
 _SPECIAL = DataFlag.SKIP | DataFlag.END | DataFlag.ERROR
 
 
@@ -95,11 +92,24 @@ class Counters:
 
 @dataclass(slots=True)
 class Transaction:
-    """What is known of one transaction in flight."""
+    """What is known of one transaction in flight.
+
+    Args:
+        channel: Where its outcomes go.
+        tokens: For each output, the xor of its tokens and of what has arrived.
+        ports: How often each input was fed; empty where all were fed at once.
+        rounds: How often it was fed: an id may be used again while the first use is under way.
+        seen: Messages that have arrived, by output and label; counted where there are several rounds.
+        results, arrived: Sets of results by label, and the outputs that have spoken.
+        delivered: Results given to the channel.
+        reason: Why it has none.
+    """
 
     channel: Channel
     tokens: list[int]
-    ports: set[int] = field(default_factory=set)
+    ports: dict[int, int] = field(default_factory=dict)
+    rounds: int = 1
+    seen: dict[tuple[int, int], int] = field(default_factory=dict)
     results: dict[int, list[FlowMsg | None]] = field(default_factory=dict)
     arrived: dict[int, set[int]] = field(default_factory=dict)
     delivered: int = 0
@@ -151,7 +161,7 @@ class TransactionTable:
             UsageError: if the wanted id cannot be used.
         """
         if not wanted and len(ports) == len(self._last_ids):
-            return self._last_id + 1
+            return _counted(self._last_id + 1)
         last = max(self._last_ids[port] for port in ports)
         if wanted:
             if not 0 < wanted <= MAX_TRANS_ID:
@@ -161,7 +171,7 @@ class TransactionTable:
             if wanted in self._spent and not self._is_late(ports, wanted):
                 raise UsageError(f"transaction id {wanted} was given up or ended with an exception; take a higher one")
             return wanted
-        return last + 1
+        return _counted(last + 1)
 
     def begin(self, ports: Sequence[int], trans_id: int, channel: Channel, deadline: float | None = None) -> int:
         """Count a message on each of these inputs as fed for a transaction; gives its root token.
@@ -182,11 +192,13 @@ class TransactionTable:
                 self._short[trans_id].difference_update(ports)
                 self.counters.late += 1
                 return token
-            self._open[trans_id] = Transaction(channel, [token] * self._outputs)
+            self._open[trans_id] = found = Transaction(channel, [token] * self._outputs)
             self.counters.fed += 1
             channel.open += 1
-        if len(ports) < len(last):
-            self._open[trans_id].ports.update(ports)
+            if len(ports) < len(last):
+                found.ports.update(dict.fromkeys(ports, 1))
+        else:
+            token = _again(self._open[trans_id], ports, token)
         if deadline is not None:
             self._deadlines.add(trans_id, deadline, self._open, len(self._open))
         return token
@@ -302,6 +314,9 @@ class TransactionTable:
                 transaction.channel.outcomes.append(Outcome(msg.info.trans_id, (msg,)))
             return
         label = msg.info.data_label
+        if transaction.rounds > 1:
+            count = transaction.seen[output, label] = transaction.seen.get((output, label), -1) + 1
+            label |= count << 32
         row = transaction.results.setdefault(label, [None] * self._outputs)
         arrived = transaction.arrived.setdefault(label, set())
         arrived.add(output)
@@ -343,51 +358,28 @@ class TransactionTable:
         transaction.channel.end(outcome)
 
 
-def error_of(msg: FlowMsg, unfed: Sequence[int] = ()) -> DflowError:
-    """The exception an error message stands for.
+def _counted(trans_id: int) -> int:
+    if trans_id > MAX_TRANS_ID:
+        raise UsageError("there are no more transaction ids", hint="start the graph again, or feed lower ids")
+    return trans_id
+
+
+def _again(transaction: Transaction, ports: Sequence[int], token: int) -> int:
+    """The token of what is fed for a transaction in flight: its root token, or for a further round one of its own.
 
     Args:
-        msg: The message.
-        unfed: Inputs of the graph that were not fed for its transaction.
+        transaction: The transaction.
+        ports: Inputs that are fed.
+        token: Its root token.
     """
-    missing = msg.info.ret_code == ALIGN_FAILED
-    text = "an input had not come" if missing else f"a node returned code {msg.info.ret_code}"
-    info = msg.aux.error or ErrorInfo("late" if missing else "node", text)
-    where: dict[str, object] = {"node": info.node or None, "trans_id": msg.info.trans_id}
-    if info.node:
-        where["instance"] = info.instance
-    if info.kind == "lost":
-        return InstanceLostError(info.message, output=info.traceback, hint=info.hint or None, **where)  # type: ignore[arg-type]
-    if info.kind == "dropped":
-        return DroppedError(info.message, trans_id=msg.info.trans_id)
-    if info.kind == "raised":
-        return raised_error(msg.info, msg.info.ret_code, info.context, info.node, info.instance)
-    if info.kind == "late":
-        return late_error(info.message, unfed, **where)
-    if info.kind == "align":
-        return AlignmentError(info.message, hint=info.hint or None, **where)  # type: ignore[arg-type]
-    return NodeError(
-        info.message,
-        error_type=info.error_type,
-        remote_traceback=info.traceback,
-        input_shapes=info.input_shapes,
-        ret_code=msg.info.ret_code,
-        hint=info.hint or None,
-        **where,  # type: ignore[arg-type]
-    )
-
-
-def late_error(message: str, unfed: Sequence[int], **where: object) -> LateError | MissingError:
-    """The error of a set that was given up.
-
-    Args:
-        message: What did not come, and by when.
-        unfed: Inputs of the graph that were not fed for the transaction.
-        where: Node, instance, transaction.
-    """
-    if unfed:
-        names = ", ".join(map(str, unfed))
-        hint = f"input{'s' * (len(unfed) > 1)} {names} of the graph got nothing for this transaction: feed all inputs"
-        return MissingError(f"{message} (not fed: {names})", hint=hint, **where)  # type: ignore[arg-type]
-    hint = "a longer timeout or a larger max_cache_num of set_inputs_align_attrs waits longer"
-    return LateError(message, hint=hint, **where)  # type: ignore[arg-type]
+    is_whole = not transaction.ports
+    round_ = transaction.rounds if is_whole else max(transaction.ports.get(port, 0) for port in ports)
+    if not is_whole:
+        transaction.ports.update(dict.fromkeys(ports, round_ + 1))
+    if not round_:
+        return token
+    own = child_token(token, _FIRST_ROUND + round_)
+    if round_ >= transaction.rounds:
+        transaction.rounds = round_ + 1
+        transaction.tokens = [one ^ own for one in transaction.tokens]
+    return own
