@@ -58,7 +58,7 @@ def place_nodes(
     host = host_type()
     topology = _topology(options, resources, own, host, environ)
     shares = {name: entry.shares_process for name, entry in engines.items()}
-    wanted = _default_devices(options.model_devices, topology)
+    wanted = _default_devices(options.model_devices, topology) if own else []  # of use to such engines only
     info: DeployInfo | None = read_deploy_info(options.deploy_info) if options.deploy_info else None
     notes += [
         f"{name}={environ[name]} of the environment goes before the threads of every node"

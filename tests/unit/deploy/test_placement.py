@@ -217,6 +217,7 @@ def test_without_a_deploy_file_models_take_the_devices_of_their_engine_in_turn(t
     assert devices(place(model, tmp_path, npus=NPUS)) == {"a": ["npu:0", "npu:1", "npu:0"], "b": ["npu:0"]}
     placed = place(model, tmp_path, npus=NPUS, model_devices="[1:0]")
     assert devices(placed) == {"a": ["npu:1"] * 3, "b": ["npu:1"]}
+    assert devices(place(chain(udf("a")), tmp_path, model_devices="0:0:9")) == {"a": ["cpu:0"]}, "nothing it is for"
     with pytest.raises(PlacementError, match="no logical device 0:0:9:0"):
         place(model, tmp_path, npus=NPUS, model_devices="0:0:9")
     with pytest.raises(PlacementError, match="option model_devices"):

@@ -113,15 +113,12 @@ private:
         for (uint32_t i = 0; i < count; i++) {
             for (uint32_t k = 0; k < outputs[i].n_routes; k++) {
                 const dflow_udf_route &route = outputs[i].routes[k];
-                Route made;
-                made.queues.assign(route.queues, route.queues + route.n_queues);
-                made.rule = route.rule;
-                made.spares = route.spares;
-                all[i].push_back(std::move(made));
+                std::vector<uint32_t> queues(route.queues, route.queues + route.n_queues);
+                all[i].emplace_back(std::move(queues), route.rule, route.spares);
                 if (route.n_queues <= route.spares) {
                     faults_.Add(what + " " + Number(i) + " has a route without queues");
                 }
-                for (const uint32_t queue : all[i].back().queues) {
+                for (const uint32_t queue : all[i].back().queues()) {
                     CheckQueue(queue, what + " " + Number(i));
                 }
             }

@@ -76,7 +76,7 @@ int32_t InvokedModel::Feed(const std::vector<MessagePtr> &inputs)
         head.trans_id = inputs[0]->head().trans_id;
         head.data_label = head.step_id = number_;
         head.token = RootToken(number_);
-        for (const Route &route : spec_.inputs[i]) {
+        for (Route &route : spec_.inputs[i]) {
             Block block;
             int code = inputs[i]->Seal(head, View(), false, bus_->alloc_limit(), &block);
             if (code != kOk) {

@@ -53,7 +53,7 @@ int Outputs::Put(Port *port, uint32_t queue, const Block &block)
 {
     int code = FlushLocked(port);
     if (code == kOk) {
-        code = bus_->Put(queue, block, 0);
+        code = PutNow(port, &queue, block);
     }
     if (code == DFLOW_E_TIMEOUT) {
         port->kept.push_back(Kept{queue, block});
@@ -65,6 +65,22 @@ int Outputs::Put(Port *port, uint32_t queue, const Block &block)
     }
     Sent(queue);
     return kOk;
+}
+
+// Into a queue, or into the one that is used instead where that was closed, because its instance is gone for good.
+int Outputs::PutNow(Port *port, uint32_t *queue, const Block &block)
+{
+    int code = bus_->Put(*queue, block, 0);
+    while (code == DFLOW_E_CLOSED) {
+        const auto found = std::find_if(port->routes.begin(), port->routes.end(),
+                                        [queue](Route &route) { return route.GiveUp(*queue); });
+        if (found == port->routes.end()) {
+            return code;
+        }
+        *queue = found->Pick(*reinterpret_cast<const Head *>(block.data), bus_);
+        code = bus_->Put(*queue, block, 0);
+    }
+    return code;
 }
 
 void Outputs::Sent(uint32_t queue)
@@ -86,8 +102,8 @@ int Outputs::Flush(size_t output)
 int Outputs::FlushLocked(Port *port)
 {
     while (!port->kept.empty()) {
-        const Kept &first = port->kept.front();
-        const int code = bus_->Put(first.queue, first.block, 0);
+        Kept &first = port->kept.front();
+        const int code = PutNow(port, &first.queue, first.block);
         if (code == DFLOW_E_TIMEOUT) {
             return code;
         }

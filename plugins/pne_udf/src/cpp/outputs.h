@@ -2,10 +2,14 @@
 #ifndef DFLOW_UDF_OUTPUTS_H
 #define DFLOW_UDF_OUTPUTS_H
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "dflow/flow_func_runtime.h"
@@ -13,45 +17,81 @@
 #include "notices.h"
 
 namespace dflow {
-// Where one consumer's messages go; several queues where each of its instances has one.
-struct Route {
-    std::vector<uint32_t> queues;
-    uint16_t rule = DFLOW_UDF_BY_LABEL;
-    size_t spares = 0;
-    mutable size_t turn = 0;  // where the next look for the shortest queue begins; whoever picks holds a lock
+// Where one consumer's messages go; several queues where each of its instances has one. Whoever picks holds a lock.
+class Route {
+public:
+    Route(std::vector<uint32_t> queues, uint16_t rule, size_t spares)
+        : queues_(std::move(queues)), rule_(rule), spares_(spares)
+    {}
 
-    uint32_t Pick(const Head &head, Bus *bus) const
+    const std::vector<uint32_t> &queues() const
     {
-        const size_t count = queues.size() - spares;
-        if (count <= 1) {
-            return queues[0];
+        return queues_;
+    }
+
+    uint32_t Pick(const Head &head, Bus *bus)
+    {
+        const size_t count = queues_.size() - spares_;
+        return queues_.size() == 1 ? queues_[0] : queues_[Open(count <= 1 ? 0 : Index(head, bus, count), count)];
+    }
+
+    // Do not pick a queue again, because it is closed; false if it is none of these, or no other is left.
+    bool GiveUp(uint32_t queue)
+    {
+        const auto found = std::find(queues_.begin(), queues_.end(), queue);
+        if (found == queues_.end()) {
+            return false;
         }
-        if (rule == DFLOW_UDF_BY_LOAD) {
-            return Shortest(bus, count);
-        }
-        if (rule == DFLOW_UDF_BY_KEY && head.route_label != 0) {
-            return queues[(head.route_label - 1) % count];
-        }
-        const uint64_t label = rule == DFLOW_UDF_BY_LABEL && head.route_label != 0 ? head.route_label : 1;
-        return queues[(head.trans_id - 1 + label - 1) % count];
+        closed_.insert(queue);
+        return closed_.size() < queues_.size();
     }
 
 private:
-    uint32_t Shortest(Bus *bus, size_t count) const
+    size_t Index(const Head &head, Bus *bus, size_t count)
     {
-        const size_t first = turn++ % count;
+        if (rule_ == DFLOW_UDF_BY_LOAD) {
+            return Shortest(bus, count);
+        }
+        if (rule_ == DFLOW_UDF_BY_KEY && head.route_label != 0) {
+            return (head.route_label - 1) % count;
+        }
+        const uint64_t label = rule_ == DFLOW_UDF_BY_LABEL && head.route_label != 0 ? head.route_label : 1;
+        return (head.trans_id - 1 + label - 1) % count;
+    }
+
+    size_t Shortest(Bus *bus, size_t count)
+    {
+        const size_t first = turn_++ % count;
         size_t best = first;
-        uint32_t least = bus->Level(queues[first]);
-        for (size_t i = 1; i < count && least > 0; i++) {
+        uint32_t least = UINT32_MAX;
+        for (size_t i = 0; i < count && least > 0; i++) {
             const size_t next = (first + i) % count;
-            const uint32_t level = bus->Level(queues[next]);
-            if (level < least) {
+            const uint32_t level = bus->Level(queues_[next]);
+            if (level < least && closed_.count(queues_[next]) == 0) {
                 least = level;
                 best = next;
             }
         }
-        return queues[best];
+        return best;
     }
+
+    // The queue, or the next one that is open; spare ones after all others.
+    size_t Open(size_t index, size_t count) const
+    {
+        for (size_t i = 0; i < queues_.size() && !closed_.empty(); i++) {
+            const size_t next = i < count ? (index + i) % count : i;
+            if (closed_.count(queues_[next]) == 0) {
+                return next;
+            }
+        }
+        return index;
+    }
+
+    std::vector<uint32_t> queues_;
+    uint16_t rule_;
+    size_t spares_;
+    size_t turn_ = 0;  // where the next look for the shortest queue begins
+    std::set<uint32_t> closed_;
 };
 
 // Shared by the functions of an instance; any thread may send. Order on an output is the order of `Send`, also while
@@ -107,6 +147,7 @@ private:
     };
 
     int Put(Port *port, uint32_t queue, const Block &block);
+    int PutNow(Port *port, uint32_t *queue, const Block &block);
     int FlushLocked(Port *port);
     void Sent(uint32_t queue);
     int WaitForRoom(Port *port);

@@ -35,6 +35,20 @@ def test_messages_go_to_one_of_several_queues(make_rig: Callable, rule: int, wan
     assert [int(route.pick(*key)) for key in keys] == wanted
 
 
+@pytest.mark.parametrize("rule", [0, 1, 2, 3])
+def test_what_a_closed_queue_would_get_goes_to_an_open_one(make_rig: Callable, rule: int) -> None:
+    """A queue that is closed while the graph runs belongs to an instance that is gone; the spare one comes last."""
+    rig = make_rig("pass", spread=(3, rule, 1)).start()
+    rig.heap.close(rig.outs[0])
+    for trans_id in range(1, 5):
+        rig.feed(trans_id, np.zeros(1))
+        assert rig.went_to() in (1, 2)
+    for queue in rig.more[:2]:
+        rig.heap.close(queue)
+    rig.feed(5, np.zeros(1))
+    assert rig.went_to() == 3
+
+
 def test_the_shortest_of_several_queues_gets_the_message(make_rig: Callable) -> None:
     rig = make_rig("pass", spread=(2, 3, 0)).start()
     for i in range(6):
