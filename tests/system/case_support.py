@@ -7,26 +7,15 @@ import os
 import re
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import dflow_core as df
 from dflow_core.spi import GroupStats
+from dflow_core.testing.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = ROOT / "tests" / "data" / "models"
 MIB = 1 << 20
-
-
-def wait_until(condition: Callable[[], object], limit: float = 20.0) -> None:
-    """Wait for a condition with a limit (seconds)."""
-    end = time.monotonic() + limit
-    pause = threading.Event()
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true"
-        pause.wait(0.01)
 
 
 def chain(*functions: object, options: dict[str, str] | None = None, mode: str = "process") -> df.FlowGraph:
@@ -63,15 +52,6 @@ def check_idle(graph: df.FlowGraph) -> None:
         return level(graph) == 0 and stats(graph).blocks_in_use == 0
 
     wait_until(is_empty, 10)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process exists and is no zombie."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
-            return stat.read().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def resident(pid: int | str = "self") -> int:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -131,24 +130,6 @@ class Running:
 def start(deployer: LocalDeployer, graph: tuple[FlowModel, DeployPlan], **options: str) -> Running:
     """Deploy a graph; what nodes print goes nowhere unless said otherwise."""
     return Running(deployer.deploy(*graph, {**QUIET, **options}))
-
-
-def wait_for(condition: Callable[[], bool], limit: float = 10.0) -> bool:
-    """Wait until a condition holds; whether it did within the limit."""
-    end = time.monotonic() + limit
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.005)
-    return True
-
-
-def alive(pid: int) -> bool:
-    """Whether a process exists and is no zombie."""
-    try:
-        return _stat(pid)[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def _stat(pid: int | str) -> list[str]:

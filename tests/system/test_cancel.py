@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import dflow_core as df
-from tests.system.case_support import pids, stats, wait_until
+from dflow_core.testing.waiting import wait_until
+from tests.system.case_support import pids, stats
 
 MIB = 1 << 20
 

@@ -15,15 +15,8 @@ import numpy as np
 import pytest
 
 import dflow_core as df
-from tests.system.case_support import (
-    MIB,
-    ROOT,
-    chain,
-    check_idle,
-    pids,
-    stats,
-    wait_until,
-)
+from dflow_core.testing.waiting import wait_until
+from tests.system.case_support import MIB, ROOT, chain, check_idle, pids, stats
 
 
 @df.pyflow

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import dflow_core as df
-from tests.system.case_support import MIB, MODELS, ROOT, alive, chain, pids, resident, wait_until
+from dflow_core.testing.waiting import is_alive, wait_until
+from tests.system.case_support import MIB, MODELS, ROOT, chain, pids, resident
 
 
 @df.pyflow
@@ -138,4 +139,4 @@ def test_executors_do_not_grow_over_many_messages() -> None:
             sizes.append((resident(pid), resident()))
         (before, own_before), (after, own_after) = sizes
         assert after < before + 4 * MIB and own_after < own_before + 8 * MIB, sizes
-        assert alive(pid)
+        assert is_alive(pid)

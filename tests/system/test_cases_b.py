@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import dflow_core as df
-from tests.system.case_support import ROOT, alive, chain, check_idle, level, pids, stats, wait_until
+from dflow_core.testing.waiting import is_alive, wait_until
+from tests.system.case_support import ROOT, chain, check_idle, level, pids, stats
 
 
 @df.pyflow
@@ -67,7 +68,7 @@ def test_closing_with_every_queue_full_keeps_its_limit() -> None:
         assert level(graph) == 6
         began = time.monotonic()
     assert time.monotonic() - began < 5
-    assert not any(map(alive, running))
+    assert not any(map(is_alive, running))
 
 
 TERMINATED = """
@@ -89,10 +90,10 @@ def test_sigterm_while_feeding_waits_for_room_ends_everything() -> None:
     ) as application:
         assert application.stdout is not None
         executors = [int(word) for word in application.stdout.readline().split()]
-        assert len(executors) == 2 and all(map(alive, executors))
+        assert len(executors) == 2 and all(map(is_alive, executors))
         application.send_signal(signal.SIGTERM)
         assert application.wait(20) != 0
-    wait_until(lambda: not any(map(alive, executors)))
+    wait_until(lambda: not any(map(is_alive, executors)))
 
 
 def keep_latest(consumer: object) -> df.FlowGraph:

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import dflow_core as df
-from tests.system.case_support import check_idle, pids, wait_until
+from dflow_core.testing.waiting import wait_until
+from tests.system.case_support import check_idle, pids
 
 
 @pytest.fixture(params=["process", "inline"])

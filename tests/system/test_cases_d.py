@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import dflow_core as df
-from tests.system.case_support import MIB, MODELS, ROOT, alive, chain, check_idle, pids, stats, wait_until
+from dflow_core.testing.waiting import is_alive, wait_until
+from tests.system.case_support import MIB, MODELS, ROOT, chain, check_idle, pids, stats
 
 
 @df.pyflow
@@ -221,7 +222,7 @@ def test_caller_that_dies_in_mid_sequence_leaves_nothing() -> None:
     assert done.returncode == -signal.SIGKILL, done.stderr
     executors = [int(word) for word in done.stdout.split()]
     assert executors
-    wait_until(lambda: not any(map(alive, executors)))
+    wait_until(lambda: not any(map(is_alive, executors)))
 
 
 @pytest.mark.parametrize("rounds", [300, pytest.param(5000, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 import dflow_core as df
-from tests.system.case_support import ROOT, alive, chain, pids, run_program, stats, wait_until
+from dflow_core.testing.waiting import is_alive, wait_until
+from tests.system.case_support import ROOT, chain, pids, run_program, stats
 
 
 @df.pyflow
@@ -133,7 +134,7 @@ def test_node_that_ignores_everything_ends_within_the_limit(order: str) -> None:
         running = pids(graph)
         began = time.monotonic()
     assert time.monotonic() - began < 4
-    assert not any(map(alive, running))
+    assert not any(map(is_alive, running))
 
 
 INTERRUPTED = """
@@ -163,7 +164,7 @@ def test_ctrl_c_ends_an_application_whose_node_ignores_it(order: str, presses: i
             threading.Event().wait(0.1)  # two presses at once are one signal
         _, errors = application.communicate(timeout=20)
         assert application.returncode not in (0, None) and "KeyboardInterrupt" in errors
-    wait_until(lambda: not any(map(alive, executors)))
+    wait_until(lambda: not any(map(is_alive, executors)))
 
 
 def test_interrupt_of_a_wait_leaves_the_graph_usable() -> None:

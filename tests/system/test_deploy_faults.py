@@ -18,7 +18,8 @@ import pytest
 from dflow_core.deploy import LocalDeployer
 from dflow_core.errors import ClosedError, InstanceLostError
 from dflow_core.message import ErrorInfo
-from tests.system.deploy_graph import Running, alive, chain, deployer, join, start, wait_for
+from dflow_core.testing.waiting import comes_true, is_alive
+from tests.system.deploy_graph import Running, chain, deployer, join, start
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -54,7 +55,7 @@ def test_an_exit_code_is_told(warm):
 def test_death_is_noticed_within_a_second(warm):
     with start(warm, chain("sleep-on:1")) as running:
         running.feed(1)
-        assert wait_for(lambda: running.group.queue("q0").level() == 0)
+        assert comes_true(lambda: running.group.queue("q0").level() == 0)
         (pid,) = running.pids
         began = time.monotonic()
         os.kill(pid, signal.SIGKILL)
@@ -95,7 +96,7 @@ def test_a_join_forgets_parts_that_were_lost(warm):
     """The second part of a lost transaction gives no half pair, and later transactions pair as before."""
     with start(warm, join("echo")) as running:
         running.feed(1, queue="a")
-        assert wait_for(lambda: running.group.queue("a").level() == 0)
+        assert comes_true(lambda: running.group.queue("a").level() == 0)
         (pid,) = running.pids
         os.kill(pid, signal.SIGKILL)
         trans_id, error = running.fetch()
@@ -144,7 +145,7 @@ def test_an_executor_that_dies_too_often_ends_the_graph(warm):
 def test_on_error_stop_ends_the_graph_with_the_users_error(warm):
     with start(warm, chain("raise", "echo", on_error="stop")) as running:
         running.feed(1)
-        assert wait_for(lambda: running.deployment.failure() is not None)
+        assert comes_true(lambda: running.deployment.failure() is not None)
         text = str(running.deployment.failure())
         assert "ValueError: bad value 1" in text and "in raise_error" in text and "'n0'#0" in text
 
@@ -152,7 +153,7 @@ def test_on_error_stop_ends_the_graph_with_the_users_error(warm):
 def test_a_fault_outside_any_call_ends_the_executor_only(warm, tmp_path):
     with start(warm, chain("bad-timer-on:1"), output=f"dir:{tmp_path}") as running:
         running.feed(1)
-        assert wait_for(lambda: running.deployment.status()[0].restarts == 1)
+        assert comes_true(lambda: running.deployment.status()[0].restarts == 1)
         running.feed(2)
         # The result of 1 has left already; an error may follow it, because its message was still held.
         ended = [running.fetch()]
@@ -167,10 +168,10 @@ def test_a_terminated_executor_is_replaced(warm):
     """SIGTERM from outside is a death like others, also while a call does not end."""
     with start(warm, chain("refuse-to-end")) as running:
         running.feed(1)
-        assert wait_for(lambda: running.group.queue("q0").level() == 0)
+        assert comes_true(lambda: running.group.queue("q0").level() == 0)
         os.kill(running.pids[0], signal.SIGTERM)
         assert "SIGTERM" in running.fetch()[1].message
-        assert wait_for(lambda: running.deployment.status()[0].restarts == 1)
+        assert comes_true(lambda: running.deployment.status()[0].restarts == 1)
 
 
 def test_a_fault_of_the_supervisor_ends_the_graph(warm):
@@ -188,7 +189,7 @@ def test_an_executor_that_closes_its_connection_is_replaced(warm):
         (pid,) = running.pids
         member = running.deployment._supervisor.members[0]
         running.deployment._supervisor.post(member.process.connection._socket.close)
-        assert wait_for(lambda: not alive(pid))
+        assert comes_true(lambda: not is_alive(pid))
 
 
 def test_a_dead_template_is_replaced_and_its_executors_too(warm):
@@ -196,12 +197,12 @@ def test_a_dead_template_is_replaced_and_its_executors_too(warm):
     made = deployer()
     with start(made, chain("sleep-on:1", "echo", restarts=5)) as running:
         running.feed(1)
-        assert wait_for(lambda: running.group.queue("q0").level() == 0)
+        assert comes_true(lambda: running.group.queue("q0").level() == 0)
         old = running.pids
         os.kill(made._template.pid, signal.SIGKILL)
         assert "template" in running.fetch()[1].message
         assert running.call(2) == np.float64([2])
-        assert not any(map(alive, old))
+        assert not any(map(is_alive, old))
     with start(made, chain("echo")) as running:
         assert running.call(1) == np.float64([1])
         assert made._template.pid
@@ -238,11 +239,11 @@ def test_everything_ends_with_the_application(template):
         )
         assert application.stdout is not None
         pids = list(map(int, application.stdout.readline().split()))
-        assert all(map(alive, pids))
+        assert all(map(is_alive, pids))
         application.send_signal(number)
         application.wait(10)
         application.stdout.close()
-        assert wait_for(lambda pids=pids: not any(map(alive, pids)), 5)
+        assert comes_true(lambda pids=pids: not any(map(is_alive, pids)), 5)
 
 
 def test_ctrl_c_while_starting_leaves_nothing():
@@ -294,10 +295,10 @@ def _rounds(running: Running, rounds: int, seed: int) -> None:
 def test_killed_executors_lose_no_transaction(warm):
     with start(warm, chain("echo", "echo", "echo", instances=2, restarts=1000)) as running:
         _rounds(running, 30, seed=7)
-        assert wait_for(lambda: all(status.state == "running" for status in running.deployment.status()))
+        assert comes_true(lambda: all(status.state == "running" for status in running.deployment.status()))
         stats = running.group.stats()
         assert all(queue.level == 0 for queue in stats.queues), "BC-055"
-        assert wait_for(lambda: running.group.stats().blocks_in_use == 0), running.group.stats().holders
+        assert comes_true(lambda: running.group.stats().blocks_in_use == 0), running.group.stats().holders
 
 
 @pytest.mark.slow

@@ -14,16 +14,8 @@ import pytest
 
 from dflow_core.deploy import LocalDeployer
 from dflow_core.errors import ClosedError, StartupError
-from tests.system.deploy_graph import (
-    alive,
-    chain,
-    deployer,
-    descendants,
-    descriptors,
-    memory_files,
-    start,
-    wait_for,
-)
+from dflow_core.testing.waiting import comes_true, is_alive
+from tests.system.deploy_graph import chain, deployer, descendants, descriptors, memory_files, start
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +52,7 @@ def test_status_counts_calls(warm):
     with start(warm, chain("echo")) as running:
         for number in range(1, 6):
             running.call(number)
-        assert wait_for(lambda: running.deployment.status()[0].calls == 5), "a call is counted after it has sent"
+        assert comes_true(lambda: running.deployment.status()[0].calls == 5), "a call is counted after it has sent"
         (status,) = running.deployment.status()
     assert (status.node, status.instance, status.state, status.calls) == ("n0", 0, "running", 5)
     assert status.busy > 0
@@ -100,7 +92,7 @@ def test_close_is_idempotent_and_works_from_any_thread(warm):
     for thread in threads:
         thread.join(10)
     running.deployment.close()
-    assert not any(alive(pid) for pid in running.pids if pid)
+    assert not any(is_alive(pid) for pid in running.pids if pid)
 
 
 def test_the_constructors_error_reaches_the_caller(warm):
@@ -148,7 +140,7 @@ def test_a_call_that_never_returns_does_not_hold_up_the_end(warm):
     began = time.monotonic()
     running.deployment.close(1.0)
     assert time.monotonic() - began < 3
-    assert not any(map(alive, pids))
+    assert not any(map(is_alive, pids))
 
 
 def test_a_full_result_queue_does_not_hold_up_the_end(warm):
@@ -164,8 +156,8 @@ def test_a_full_result_queue_does_not_hold_up_the_end(warm):
 def test_programs_that_user_code_started_end_with_its_executor(warm):
     with start(warm, chain("start-program")) as running:
         pid = int(running.call(1))
-        assert alive(pid)
-    assert wait_for(lambda: not alive(pid))
+        assert is_alive(pid)
+    assert comes_true(lambda: not is_alive(pid))
 
 
 def test_the_environment_is_that_of_the_start(warm, monkeypatch):
@@ -188,15 +180,15 @@ def test_stacks_show_where_user_code_sleeps(warm):
     with start(warm, chain("sleep-on:1", "sleep-in-c-on:2")) as running:
         running.feed(2)
         running.feed(1)
-        assert wait_for(lambda: running.group.queue("q0").level() == 0)
-        assert wait_for(lambda: "sleep_in_c_on" in running.deployment.stacks()["n1#0"])
+        assert comes_true(lambda: running.group.queue("q0").level() == 0)
+        assert comes_true(lambda: "sleep_in_c_on" in running.deployment.stacks()["n1#0"])
         assert "in sleep_on" in running.deployment.stacks()["n0#0"]
         running.deployment.close(0)
 
 
 def test_closing_while_starting_ends_the_start(warm):
     made = deployer()
-    closer = threading.Thread(target=lambda: (wait_for(lambda: bool(made._deployments)), made.close()))
+    closer = threading.Thread(target=lambda: (comes_true(lambda: bool(made._deployments)), made.close()))
     closer.start()
     with pytest.raises(ClosedError):
         start(made, chain("slow-start:60"), stop_timeout="0.3")
@@ -222,7 +214,7 @@ def test_a_template_that_does_not_answer_is_given_up(monkeypatch):
     with start(made, chain("echo")) as running:
         assert running.call(1) == np.float64([1])
     made.close()
-    assert not alive(template)
+    assert not is_alive(template)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")

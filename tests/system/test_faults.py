@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 
 import numpy as np
 import pytest
 
 import dflow_core as df
+from dflow_core.testing.waiting import wait_until
 
 
 def one_node(func: object, **options: object) -> tuple[df.FlowData, df.FlowGraph]:
@@ -23,15 +23,6 @@ def one_node(func: object, **options: object) -> tuple[df.FlowData, df.FlowGraph
 def executor_pids(graph: df.FlowGraph) -> list[int]:
     """Process ids of the executors that run."""
     return [s.pid for s in graph.running.deployment.status() if s.pid]  # type: ignore[union-attr]
-
-
-def wait_until(condition: object, limit: float = 20.0) -> None:
-    """Wait for a condition with a limit."""
-    end = time.monotonic() + limit
-    event = threading.Event()
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < end, "the condition did not come true"
-        event.wait(0.01)
 
 
 @df.pyflow

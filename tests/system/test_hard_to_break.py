@@ -16,7 +16,8 @@ import pytest
 
 import dflow_core as df
 from dflow_core.testing.machine import CleanMachine
-from tests.system.case_support import MIB, alive, chain, check_idle, pids, run_program, wait_until
+from dflow_core.testing.waiting import is_alive, wait_until
+from tests.system.case_support import MIB, chain, check_idle, pids, run_program
 
 
 @pytest.fixture(autouse=True)
@@ -97,7 +98,7 @@ def test_busy_threads_of_user_code_hinder_neither_work_nor_the_end() -> None:
     with df.FlowGraph([Threaded.fnode()(df.FlowData("x"))]) as graph:
         assert list(graph.map(range(20), timeout=30)) == list(range(20))
         running = pids(graph)
-    assert not any(map(alive, running))
+    assert not any(map(is_alive, running))
 
 
 @df.pyflow
@@ -110,12 +111,12 @@ def start_program(x):
 def test_programs_that_user_code_started_end_with_their_node(end: str) -> None:
     with df.FlowGraph([start_program.fnode("node")(df.FlowData("x"))]) as graph:
         program = graph(1, timeout=20)
-        assert isinstance(program, int) and alive(program)
+        assert isinstance(program, int) and is_alive(program)
         if end == "kill":
             os.kill(pids(graph)[0], signal.SIGKILL)
-            wait_until(lambda: not alive(program))
-            assert alive(graph(2, timeout=20))  # type: ignore[arg-type]
-    wait_until(lambda: not alive(program))
+            wait_until(lambda: not is_alive(program))
+            assert is_alive(graph(2, timeout=20))  # type: ignore[arg-type]
+    wait_until(lambda: not is_alive(program))
 
 
 @df.pyflow
@@ -140,7 +141,7 @@ def test_node_that_takes_all_signals_away_still_works_and_still_ends() -> None:
         assert [bool(result) for result in graph.map([1, 2, 3], timeout=20)] == [True] * 3
         assert isinstance(graph.running.deployment.stacks()["node"], str)  # type: ignore[union-attr]
         (pid,) = pids(graph)
-    assert not alive(pid)
+    assert not is_alive(pid)
 
 
 ALARMS = """

@@ -12,13 +12,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 import dflow_core as df
+from dflow_core.testing.waiting import wait_until
 
 SEED = 20261130
 
@@ -74,15 +74,6 @@ def descendants(pid: int) -> list[int]:
         found += children
         pending += children
     return found
-
-
-def wait_until(condition: object, limit: float = 20.0) -> None:
-    """Wait for a condition with a limit."""
-    end = time.monotonic() + limit
-    pause = threading.Event()
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < end, "the condition did not come true"
-        pause.wait(0.005)
 
 
 class Killer:

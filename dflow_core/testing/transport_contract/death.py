@@ -21,8 +21,8 @@ from dflow_core.testing.transport_contract.kit import (
     message,
     trans_id,
     value_of,
-    wait_until,
 )
+from dflow_core.testing.waiting import wait_until
 
 
 class DeathContract(Contract):

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import threading
-import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -61,14 +60,6 @@ def thread(work: Callable[[], object]) -> Iterator[None]:
     assert not runner.is_alive(), "the thread is stuck"
     if failures:
         raise failures[0]
-
-
-def wait_until(condition: Callable[[], bool], limit: float = 10.0) -> None:
-    """Look at `condition` until it holds; fails the test after `limit` seconds."""
-    end = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.0005)
 
 
 class Child:

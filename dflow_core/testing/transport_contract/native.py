@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from dflow_core.spi import NATIVE_ABI, MemoryGroup, NativeTable, Queue, Transport, include_dir
-from dflow_core.testing.transport_contract.kit import MIB, Child, Contract, adds_up, filled, in_use, thread, wait_until
+from dflow_core.testing.transport_contract.kit import MIB, Child, Contract, adds_up, filled, in_use, thread
+from dflow_core.testing.waiting import wait_until
 
 OK, TIMEOUT, CLOSED, GROUP_CLOSED, BAD_BLOCK, MISSING, TOO_BIG = 0, -1, -2, -3, -5, -9, -11
 SECOND = 1_000_000_000

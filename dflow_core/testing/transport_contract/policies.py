@@ -20,8 +20,8 @@ from dflow_core.testing.transport_contract.kit import (
     in_use,
     thread,
     value_of,
-    wait_until,
 )
+from dflow_core.testing.waiting import wait_until
 
 AGE = 0.05
 GIVING_WAY = (Overflow.DROP_OLDEST, Overflow.DROP_NEWEST, Overflow.KEEP_LATEST)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ from dflow_core.model import PneModel, SerializedModel
 from dflow_core.plugins import Contribution, PluginRegistry, PluginReport
 from dflow_core.session import DFlowSession
 from dflow_core.spi import CompileContext, Engine, EngineEntry, ModelWorker, OutputAlloc, PointIO, WorkerContext
+from dflow_core.testing.waiting import wait_until
 from dflow_core.types import Array, DataType, FuncSpec, TensorSpec
 from dflow_offline_inference import ModelConfig, OfflineInference
 
@@ -267,12 +268,4 @@ def rows() -> Callable[[float], Array]:
 def until() -> Callable[[Callable[[], object]], None]:
     """Waits for a condition, and fails when it does not come."""
 
-    def wait(condition: Callable[[], object]) -> None:
-        ticks = threading.Event()
-        for _ in itertools.repeat(None, int(LIMIT / 0.002)):
-            if condition():
-                return
-            ticks.wait(0.002)
-        raise AssertionError("the condition never came true")
-
-    return wait
+    return functools.partial(wait_until, limit=LIMIT, pause=0.002)

@@ -15,6 +15,7 @@ import pytest
 
 import dflow_core as df
 from dflow_core.errors import CompileError, InstanceLostError, NodeError, RunError, StartupError
+from dflow_core.testing.waiting import is_alive, wait_until
 
 CASES = """
 #include <cstdio>
@@ -157,13 +158,6 @@ def pids(graph: df.FlowGraph) -> list[int]:
     return [status.pid for status in graph.running.deployment.status() if status.pid]
 
 
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
 # ------------------------------------------------------------------------------- BC-057, BC-061: causes and crashes
 
 
@@ -215,15 +209,13 @@ def test_node_that_never_returns_is_named_and_ends_within_the_limit(node):
     """BC-063, BC-064."""
     with graph_of(node("obeys"), stop_timeout=0.5) as graph:
         graph.feed({"x": np.int64(-6)})
-        end = time.monotonic() + 20
-        while not any(edge.delivered for edge in graph.stats().edges if "cpp:0" in edge.name):
-            assert time.monotonic() < end
+        wait_until(lambda: any(edge.delivered for edge in graph.stats().edges if "cpp:0" in edge.name))
         running = pids(graph)
         with pytest.raises(df.WaitTimeoutError, match=r"cpp#0 pid \d+: running.*working on transaction 1 for "):
             graph.fetch(timeout=0.5)
         began = time.monotonic()
     assert time.monotonic() - began < 5
-    assert running and not any(map(alive, running))
+    assert running and not any(map(is_alive, running))
 
 
 # ------------------------------------------------------------------------------- BC-016, BC-004: what a function keeps

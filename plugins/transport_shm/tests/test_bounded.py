@@ -12,7 +12,8 @@ import pytest
 
 from dflow_core.errors import PoolExhaustedError, QueueFullError
 from dflow_core.spi.transport import GroupConfig, MemoryGroup, QueueStats, Transport
-from dflow_core.testing.transport_contract.kit import Child, filled, hold_until_killed, in_use, value_of, wait_until
+from dflow_core.testing.transport_contract.kit import Child, filled, hold_until_killed, in_use, value_of
+from dflow_core.testing.waiting import wait_until
 
 CONFIG = GroupConfig(memory_limit=1 << 20, max_blocks=64, max_members=8, max_queues=8)
 MIB = 1 << 20

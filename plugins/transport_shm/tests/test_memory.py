@@ -10,7 +10,8 @@ import pytest
 
 from dflow_core.errors import PoolExhaustedError, UsageError
 from dflow_core.spi.transport import GroupConfig, MemoryGroup
-from dflow_core.testing.transport_contract.kit import Child, filled, hold_until_killed, in_use, thread, wait_until
+from dflow_core.testing.transport_contract.kit import Child, filled, hold_until_killed, in_use, thread
+from dflow_core.testing.waiting import wait_until
 from dflow_transport_shm import ShmTransport
 from dflow_transport_shm.limits import default_memory_limit
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dflow_core.testing.transport_contract.kit import wait_until
+from dflow_core.testing.waiting import wait_until
 
 SOAK = Path(__file__).resolve().parents[3] / "bench" / "soak" / "run.py"
 
