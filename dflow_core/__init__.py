@@ -15,6 +15,7 @@ compiler | deploy | executor | udf / plugins / spi / recording / graph | model /
 """
 
 from dflow_core.errors import (
+    AbortError,
     AlignmentError,
     CancelledError,
     ClosedError,
@@ -76,6 +77,7 @@ from dflow_core.types import DataType, Tensor, TensorSpec
 __version__ = "0.1.0"
 
 __all__ = [
+    "AbortError",
     "AlignmentError",
     "CancelledError",
     "ClosedError",

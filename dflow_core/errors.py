@@ -7,6 +7,7 @@
         OptionError                an unknown option or attribute, or a value it cannot have
         PackagingError             user code that cannot travel to another process
         ClosedError                used after close
+          AbortError               a function with queues waits, and no message will come
       PluginError                  a plugin: missing, broken, or two that claim one id
       CompileError                 an engine could not build a model
         ModelFormatError           a file is not the model, or the recording, it should be; says where
@@ -136,6 +137,13 @@ class PackagingError(UsageError):
 
 class ClosedError(UsageError):
     """Something was used after it had been closed."""
+
+
+class AbortError(ClosedError):
+    """A function with queues waited for a message, and none will come: its input has ended, or the graph ends.
+
+    A function that lets it pass has ended in good order.
+    """
 
 
 class PluginError(DflowError):

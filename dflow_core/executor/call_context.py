@@ -110,6 +110,11 @@ class CallContext(RunContext):
         """The message whose head outputs inherit."""
         return self._head
 
+    @head.setter
+    def head(self, head: FlowMsg) -> None:
+        self._head = head
+        self.inputs = (head,)
+
     @property
     def cancelled(self) -> bool:
         return self._head is not None and self._owner.is_cancelled(self._head.info.trans_id)

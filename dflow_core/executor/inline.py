@@ -22,6 +22,8 @@ from dflow_core.executor.inline_exceptions import InlineExceptions
 from dflow_core.executor.meter import FAILED, NodeStats
 from dflow_core.executor.model_func import load_functions
 from dflow_core.executor.node_runner import NodeRunner
+from dflow_core.executor.stream_inline import InlineStream
+from dflow_core.executor.stream_runner import StreamRunner
 from dflow_core.executor.unwanted import Unwanted
 from dflow_core.message import Block, FlowMsg, HeapBlock, reset_current_transaction, set_current_transaction
 from dflow_core.model import ExceptionNote, FlowModel, PneModel, UdfModel, called_part, own_part
@@ -60,7 +62,8 @@ class InlineBackend(Backend):
         self._relation = model.relation
         self._clock = clock
         self._inner: dict[str, InlineBackend] = {}
-        self._edges = inline_edges(model, int(options.get("queue_depth", Options().queue_depth)), clock)
+        self._depth = int(options.get("queue_depth", Options().queue_depth))
+        self._edges = inline_edges(model, self._depth, clock)
         self._exceptions = InlineExceptions(options.get("exception_catch") == "1")
         # What is to be done next: an edge to take from, or a notice for the reader of one.
         self._work: deque[tuple[InlineEdge, FlowMsg | None]] = deque()
@@ -69,18 +72,15 @@ class InlineBackend(Backend):
         self._runners: dict[str, NodeRunner] = {}
         self._failed_calls: list[bytes] = []
         self._sent: list[tuple[int, FlowMsg]] = []
+        self._streams: dict[tuple[str, int], tuple[InlineStream, int]] = {}
         on_failure = self._note_failure if records else None
         try:
             for name, part in model.submodels.items():
-                called: dict[str, CalledGraph] = {}
-                for one in self._relation.invoked_by(name):
-                    called[one.key] = self._load_called(
-                        one.name,
-                        InlineBackend(
-                            called_part(whole, one), loaders, udf_factory, threads, clock, records, wrap,
-                            "" if name == only else only, self._cancelled,
-                        ),
-                    )
+                rest = udf_factory, threads, clock, records, wrap, "" if name == only else only, self._cancelled
+                called = {
+                    one.key: self._load_called(one.name, InlineBackend(called_part(whole, one), loaders, *rest))
+                    for one in self._relation.invoked_by(name)
+                }
                 if only in ("", name):
                     context = WorkerContext(
                         name, 0, 1, "cpu:0", threads, options, udf_factory=udf_factory, alloc=np.empty
@@ -93,6 +93,8 @@ class InlineBackend(Backend):
                         unwanted=Unwanted(CancelReader(self._cancelled)), limits=AlignLimits.of(options),
                         desk=self._exceptions.desk(name),
                     )
+                    if not only:
+                        self._start_streams(part, funcs)
         except BaseException:
             self.close()
             raise
@@ -111,6 +113,19 @@ class InlineBackend(Backend):
         )
         return load_functions(part, loader, context, params)
 
+    @property
+    def _all_streams(self) -> Sequence[InlineStream]:
+        return list(dict.fromkeys(stream for stream, _ in self._streams.values()))
+
+    def _start_streams(self, part: PneModel, funcs: Sequence[FlowFunc]) -> None:
+        """Let the functions with queues of a node run up to where they wait for a message."""
+        runner, sink = self._runners[part.name], self._sink(self._relation.submodels[part.name].outputs)
+        for spec, func in zip(part.functions, funcs):
+            if spec.stream_input:
+                stream = InlineStream(f"{part.name}.{spec.name}", len(spec.inputs), self._depth, self._clock)
+                self._streams |= {(part.name, port): (stream, i) for i, port in enumerate(spec.inputs)}
+                stream.start(StreamRunner(spec, func, stream.sources, sink, self.alloc, runner))
+
     def alloc(self, size: int, timeout: float = ALLOC_LIMIT) -> Block:
         return HeapBlock(size)
 
@@ -128,11 +143,12 @@ class InlineBackend(Backend):
     def pump(self, timeout: float, room_for: Sequence[int] = ()) -> list[tuple[int, FlowMsg]]:
         self._run()
         if not self._arrived:
-            deadlines = [d for d in (runner.deadline() for runner in self._runners.values()) if d is not None]
+            timed: list[NodeRunner | InlineStream] = [*self._runners.values(), *self._all_streams]
+            deadlines = [d for d in (one.deadline() for one in timed) if d is not None]
             until = min([self._clock() + timeout, *deadlines])
             time.sleep(max(0.0, until - self._clock()))
-            for runner in self._runners.values():
-                runner.tick()
+            for one in timed:
+                one.tick()
             self._run()
         arrived, self._arrived = self._arrived, []
         return [(edge.target[1], msg) for edge, notice in arrived for msg in ([notice] if notice else edge.take())]
@@ -201,6 +217,8 @@ class InlineBackend(Backend):
         """Nothing to wake: only the caller's own thread ever waits."""
 
     def close(self) -> None:
+        for stream in self._all_streams:
+            stream.close()
         for runner in self._runners.values():
             runner.close()
         self._runners.clear()
@@ -233,7 +251,11 @@ class InlineBackend(Backend):
             edge, notice = self._work.popleft()
             name, port = edge.target
             for msg in [notice] if notice else edge.take():
-                self._accept(self._runners[name], port, msg)
+                if (name, port) in self._streams:
+                    stream, local = self._streams[name, port]
+                    stream.offer(local, msg)
+                else:
+                    self._accept(self._runners[name], port, msg)
 
     def _accept(self, runner: NodeRunner, port: int, msg: FlowMsg) -> None:
         """Run a node in this thread, which may be in a call of another graph."""

@@ -24,6 +24,8 @@ from dflow_core.executor.model_func import init_functions
 from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.executor.outlet import Outlet
 from dflow_core.executor.routing import fixed, picked
+from dflow_core.executor.stream_runner import StreamRunner
+from dflow_core.executor.stream_threads import QueueSource, Streams, StreamThread
 from dflow_core.executor.trace import CallTrace, trace_file
 from dflow_core.executor.unwanted import Unwanted
 from dflow_core.message import HEAD_SIZE, Block, FlowMsg, alloc_tensor, routing_of, set_current_transaction
@@ -39,7 +41,7 @@ from dflow_core.spi import (
     WorkerContext,
     WorkerLoader,
 )
-from dflow_core.types import AlignLimits
+from dflow_core.types import AlignLimits, FuncSpec
 
 _SLICE = 0.2
 _PATIENCE = 60.0
@@ -87,6 +89,7 @@ class InstanceRunner:
         self._worker: NodeWorker | None = None
         self._trace: CallTrace | None = None
         self._called: dict[str, CalledGraph] = {}
+        self._streams = Streams()
         self._inputs: list[Queue] = []
 
     @property
@@ -149,6 +152,8 @@ class InstanceRunner:
             desk=ExceptionDesk(model.name, plan.index, self._raised) if self._catches else None,
         )
         self._inputs = [reader(self._group, name, plan.notices) for name in plan.inputs]
+        streams = zip(model.functions, funcs, strict=True)
+        self._streams = Streams([self._stream(spec, func) for spec, func in streams if spec.stream_input], self.gate)
 
     def run(self) -> None:
         """Work until the input queues are closed and empty, or `stop`.
@@ -165,7 +170,9 @@ class InstanceRunner:
             if lane is not None:
                 lane.run(_PATIENCE)
             else:
+                self._streams.start()
                 self._run_rounds()
+                self._streams.join(self._check_failure)
             if not self.gate.stopping:
                 self._runner.finish()
                 self._check_failure()
@@ -199,7 +206,8 @@ class InstanceRunner:
     def _run_rounds(self) -> None:
         assert self._runner is not None
         doorbell = self._doorbell = self._group.doorbell()
-        open_ports = dict(enumerate(self._inputs))
+        theirs = {port for spec in self._model.functions if spec.stream_input for port in spec.inputs}
+        open_ports = {port: queue for port, queue in enumerate(self._inputs) if port not in theirs}
         while open_ports and not self.gate.stopping:
             if not self._take_round(open_ports):
                 self._look_around()
@@ -225,6 +233,7 @@ class InstanceRunner:
         self.gate.stop()
         if self._doorbell is not None:
             self._doorbell.ring()
+        self._streams.wake()
         for graph in self._called.values():
             graph.wake()
         if self._worker is not None:
@@ -255,7 +264,7 @@ class InstanceRunner:
     @property
     def is_quiet(self) -> bool:
         """Whether no call is under way, and none begins while suspended. What a native node does is its own affair."""
-        return self._worker is not None or self.gate.is_quiet
+        return self._worker is not None or (self.gate.is_quiet and self._streams.is_quiet)
 
     def retire(self) -> None:
         """Make `run` return in good order though the queues stay open; nothing of this graph may be in flight."""
@@ -285,6 +294,7 @@ class InstanceRunner:
                 while (block := queue.get(0.0)) is not None:
                     found = True
                     block.release()
+        found = self._streams.clear() or found
         return self._runner.reset() or found
 
     def close(self) -> None:
@@ -298,6 +308,22 @@ class InstanceRunner:
             self._runner = None
         for graph in self._called.values():
             graph.close()
+
+    def _stream(self, spec: FuncSpec, func: FlowFunc) -> StreamThread:
+        """A function with queues, in a thread of its own."""
+        assert self._runner is not None
+        doorbell = self._group.doorbell()
+        sources = [QueueSource(self._inputs[port], doorbell, self.gate) for port in spec.inputs]
+        runner = StreamRunner(
+            spec, func, sources, self._outlet.send, self._alloc, self._runner,
+            stops=self._model.options.on_error == "stop",
+        )
+        name = f"{self._model.name}#{self._plan.index}.{spec.name}"
+        return StreamThread(name, runner, sources, doorbell, self.gate, self._wake)
+
+    def _wake(self) -> None:
+        if self._doorbell is not None:
+            self._doorbell.ring()
 
     def _called_graph(self, one: InvokedPlan) -> CalledGraph:
         queues = CalledQueues(one, self._plan.notices, self._group, self.gate.is_stopping)
@@ -338,6 +364,7 @@ class InstanceRunner:
 
     def _check_failure(self) -> None:
         assert self._runner is not None
+        self._streams.check()
         error = self._runner.last_error
         if error is not None and self._model.options.on_error == "stop":
             raise NodeError(

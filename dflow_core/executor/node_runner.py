@@ -291,6 +291,18 @@ class NodeRunner:
         """
         return find_called(self._called, key, self._node)
 
+    def wanted(self, msg: FlowMsg) -> FlowMsg:
+        """A message, or a skip in its place if its transaction was cancelled."""
+        return self.unwanted.stand_in(msg) if self.unwanted.words[0] else msg
+
+    def note_stream_call(self, error: ErrorInfo | None) -> None:
+        """Count a call of a function with queues, which was made around this runner, and what failed."""
+        self.calls += 1
+        self.meter.ints[CALLS] = self.calls
+        if error is not None:
+            self.meter.ints[FAILED] += 1
+            self.last_error = error
+
     def complete(self, context: CallContext, error: BaseException | None = None) -> None:
         """End an open call: send what it sent, or end its inputs with an error."""
         try:
@@ -314,6 +326,10 @@ class NodeRunner:
             number = next(i for i, function in enumerate(self._functions) if function.spec is context.spec)
             self._on_failure(FailedCall(self._node, self._instance, number, context.head, tuple(inputs), info))
         return info
+
+    def told(self, error: BaseException, inputs: Sequence[FlowMsg] = ()) -> ErrorInfo:
+        """An error as it travels."""
+        return explain(error, inputs, self._node, self._instance)
 
     def call(
         self, function: NodeFunction, inputs: Sequence[FlowMsg], call: Callable[[CallContext], None],

@@ -52,6 +52,8 @@ def analyse(func: Callable[..., object], options: CallOptions, name: str, *, is_
     if options.gather and inputs != 1:
         hint = "a gathering function gets one list with the parts of a transaction"
         raise OptionError(f"{name}: gather=True needs exactly one parameter, got {inputs}", hint=hint)
+    if options.stream_input and not inputs:
+        raise OptionError(f"{name}: stream_input needs a parameter for each queue, got none")
     outputs = count_returns(code, options.num_returns, yields or bool(options.stream))
     return Analysed(name, inputs, outputs, options, yields or bool(options.stream))
 
@@ -79,11 +81,12 @@ def make_package(
     specs, methods = [], []
     first_in = first_out = 0
     for f in functions:
-        choice, gather = f.options.choice_output, f.options.gather
+        choice, gather, with_queues = f.options.choice_output, f.options.gather, bool(f.options.stream_input)
         specs.append(
             FuncSpec(
                 f.name, tuple(range(first_in, first_in + f.inputs)), tuple(range(first_out, first_out + f.outputs)),
-                gather=gather, n_mapping=f.generator or choice is not None, generator=f.generator,
+                gather=gather, n_mapping=f.generator or choice is not None or with_queues, stream_input=with_queues,
+                generator=f.generator and not with_queues,
             )
         )
         methods.append(MethodSpec(f.name, f.outputs, choice, gather, f.generator))

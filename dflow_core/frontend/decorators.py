@@ -58,9 +58,10 @@ def pyflow(target: object = None, /, **options: object) -> object:
         target: The function or class.
         options: `num_returns`, `num_inputs` (for `*args`, or to leave out defaults), `gather` (called once per
             transaction with a list of all parts that generators upstream made of it), `choice_output` (a function that
-            says for each value whether it is sent), `stream` (for callables that return generators), `name` of the
-            nodes, `resources`, and what `FlowNode.set_options` knows: `instances`, `threads`, `env`, `call_timeout`,
-            `on_error`, `restarts`, `process`, `depth`, `engine`.
+            says for each value whether it is sent), `stream` (for callables that return generators),
+            `stream_input="Queue"` (its parameters are queues, from which it takes what it wants; also for all methods
+            of a class), `name` of the nodes, `resources`, and what `FlowNode.set_options` knows: `instances`,
+            `threads`, `env`, `call_timeout`, `on_error`, `restarts`, `process`, `depth`, `engine`.
 
     Raises:
         OptionError: an unknown option (with the nearest known ones), or one that contradicts the function.
@@ -93,7 +94,7 @@ def method(func: F | None = None, /, **options: object) -> F | Callable[[F], F]:
 
     Args:
         func: The method, when used without brackets.
-        options: `num_returns`, `num_inputs`, `gather`, `choice_output`, `stream`, as for `pyflow`.
+        options: `num_returns`, `num_inputs`, `gather`, `choice_output`, `stream`, `stream_input`, as for `pyflow`.
 
     Raises:
         OptionError: an unknown option (with the nearest known ones), or a value it cannot have.

@@ -22,15 +22,16 @@ def proc_wrapper(ports: str) -> Callable[[F], F]:
     """Mark a method `(self, run_context, inputs)` of a hand-written class as a function of a node.
 
     Args:
-        ports: The node's ports it owns, such as `"i0,i1,o0"`.
+        ports: The node's ports it owns, such as `"i0,i1,o0"`; with `stream_input` at the end it gets a MessageQueue for
+            each input instead of messages.
 
     Raises:
         UsageError: the text is no list of ports.
     """
-    inputs, outputs = _ports(ports)
+    marked = _ports(ports)
 
     def mark(func: F) -> F:
-        setattr(func, PROC_ATTRIBUTE, (inputs, outputs))
+        setattr(func, PROC_ATTRIBUTE, marked)
         setattr(func, PACKER_ATTRIBUTE, pack_flow_class)
         return func
 
@@ -64,7 +65,11 @@ def pack_flow_class(cls: object) -> FuncPackage:
     if not isinstance(cls, type):
         raise UsageError(f"expected the class around the @proc_wrapper methods, got {cls!r}")
     marked = {name: getattr(getattr(cls, name), PROC_ATTRIBUTE, None) for name in sorted(dir(cls))}
-    specs = [FuncSpec(name, ports[0], ports[1], n_mapping=True) for name, ports in marked.items() if ports is not None]
+    specs = [
+        FuncSpec(name, ports[0], ports[1], n_mapping=True, stream_input=ports[2])
+        for name, ports in marked.items()
+        if ports is not None
+    ]
     counts = (
         _count([port for spec in specs for port in spec.inputs], f"{cls.__qualname__}: inputs"),
         _count([port for spec in specs for port in spec.outputs], f"{cls.__qualname__}: outputs"),
@@ -73,19 +78,21 @@ def pack_flow_class(cls: object) -> FuncPackage:
     return packed(PythonFunc("flow_func", cls, methods=methods), specs, counts, cls.__name__, {})
 
 
-def _ports(text: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _ports(text: object) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
     hint = "list the node's inputs and outputs, such as 'i0,i1,o0'"
     if not isinstance(text, str):
         raise UsageError(f"proc_wrapper: expected a text with ports, got {text!r}", hint=hint)
     sides: dict[str, list[int]] = {"i": [], "o": []}
-    for token in text.split(","):
-        if token.strip() == "stream_input":
-            raise UsageError("functions that take queues (stream_input) are not supported", hint="leave it out")
-        match = _PORT.fullmatch(token.strip())
+    tokens = [token.strip() for token in text.split(",")]
+    with_queues = tokens[-1] == "stream_input"
+    for token in tokens[:-1] if with_queues else tokens:
+        match = _PORT.fullmatch(token)
         if match is None:
             raise UsageError(f"proc_wrapper: expected ports, got {token!r} in {text!r}", hint=hint)
         sides[match[1]].append(int(match[2]))
-    return tuple(sides["i"]), tuple(sides["o"])
+    if with_queues and not sides["i"]:
+        raise UsageError(f"proc_wrapper: a function with queues needs an input, got {text!r}", hint=hint)
+    return tuple(sides["i"]), tuple(sides["o"]), with_queues
 
 
 def _count(ports: list[int], what: str) -> int:

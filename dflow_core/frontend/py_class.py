@@ -69,7 +69,7 @@ def decorate_class(cls: type[T], options: Settings) -> type[T]:
     """
     if "fnode" in vars(cls):
         raise UsageError(f"class {cls.__qualname__} has a member called fnode already", hint="rename it")
-    if options.call != CallOptions() and not _is_callable_object(cls):
+    if replace(options.call, stream_input="") != CallOptions() and not _is_callable_object(cls):
         raise UsageError(
             f"class {cls.__qualname__}: num_returns, num_inputs, gather, choice_output and stream belong to methods",
             hint="give them to @method",
@@ -139,6 +139,7 @@ def _functions(cls: type[object], options: Settings) -> list[Analysed]:
         func = member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
         call = getattr(func, METHOD_ATTRIBUTE, None)
         if isinstance(call, CallOptions):
+            call = replace(call, stream_input=call.stream_input or options.call.stream_input)
             found.append(analyse(func, call, name, is_method=not isinstance(member, staticmethod)))
     if not found and _is_callable_object(cls):
         found.append(analyse(vars(cls)["__call__"], options.call, "__call__", is_method=True))

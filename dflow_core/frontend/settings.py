@@ -10,7 +10,7 @@ from dflow_core.options import nearest
 from dflow_core.types import NodeOptions
 
 NODE_OPTIONS = (*(option.name for option in fields(NodeOptions)), "depth", "engine")
-_CALL_OPTIONS = ("num_inputs", "num_returns", "gather", "choice_output", "stream")
+_CALL_OPTIONS = ("num_inputs", "num_returns", "gather", "choice_output", "stream", "stream_input")
 _RESOURCES = ("memory", "num_cpus", "num_npus")
 
 
@@ -24,6 +24,7 @@ class CallOptions:
         gather: Whether it is called once per transaction with a list of all parts.
         choice_output: Says for each value whether it is sent; None sends all.
         stream: Whether one call gives several sets of values; None says yes for generator functions.
+        stream_input: `Queue` if it gets a queue for each input, and takes from them what it wants; else "".
     """
 
     num_inputs: int | None = None
@@ -31,6 +32,7 @@ class CallOptions:
     gather: bool = False
     choice_output: Callable[[object], object] | None = None
     stream: bool | None = None
+    stream_input: str = ""
 
     def __post_init__(self) -> None:
         for name in ("gather", "stream"):
@@ -39,6 +41,10 @@ class CallOptions:
                 raise OptionError(f"{name}: expected True or False, got {value!r}")
         if self.choice_output is not None and not callable(self.choice_output):
             raise OptionError(f"choice_output: expected a function, got {self.choice_output!r}")
+        if self.stream_input not in ("", "Queue"):
+            raise OptionError(f"stream_input: expected \"Queue\", got {self.stream_input!r}")
+        if self.stream_input and self.gather:
+            raise OptionError("gather: a function with queues takes parts as they come", hint="leave one of them out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +94,6 @@ def settings(given: Mapping[str, object]) -> Settings:
 
 def _refuse_unknown(given: Mapping[str, object], known: tuple[str, ...], where: str) -> None:
     for key in given:
-        if key == "stream_input":
-            hint = "functions get values; use gather=True to get all parts of a transaction at once"
-            raise OptionError(f"{where}: functions that take queues (stream_input) are not supported", hint=hint)
         if key not in known:
             raise OptionError(f"{where}: unknown option {key!r}", hint=nearest(key, known))
 

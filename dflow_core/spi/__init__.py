@@ -18,7 +18,7 @@ from dflow_core.spi.engine import (
     same_sizes_text,
 )
 from dflow_core.spi.entries import DeployerEntry, EngineDevice, EngineEntry, PointEntry, TransportEntry, UdfEntry
-from dflow_core.spi.flow_func import FlowFunc, FuncParams, GraphCall, LibraryFunc, RunContext
+from dflow_core.spi.flow_func import FlowFunc, FuncParams, GraphCall, InputQueue, LibraryFunc, RunContext
 from dflow_core.spi.hooks import ENTRY_POINT_GROUP, SPI_VERSION, hookimpl, hookspec
 from dflow_core.spi.native_table import NATIVE_ABI, NativeTable, include_dir
 from dflow_core.spi.node_worker import NodeLinks, NodeWorker
@@ -56,6 +56,7 @@ __all__ = [
     "GroupHandle",
     "GroupStats",
     "Holder",
+    "InputQueue",
     "InstanceStatus",
     "LibraryFunc",
     "LostMessage",

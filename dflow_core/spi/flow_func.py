@@ -45,6 +45,24 @@ class FuncParams:
     balance: str = ""
 
 
+class InputQueue(abc.ABC):
+    """An input as a function with `stream_input` sees it, which takes messages itself; one thread at a time."""
+
+    depth: int
+
+    @abc.abstractmethod
+    def get(self, timeout: float | None = None) -> FlowMsg | None:
+        """The next message with data, or None if there is none within the limit (seconds; None waits, 0 tries once).
+
+        Raises:
+            AbortError: none will come any more.
+        """
+
+    @abc.abstractmethod
+    def level(self) -> int:
+        """How many messages wait in it."""
+
+
 class GraphCall(abc.ABC):
     """A call of a graph by a function; any thread may use it."""
 
@@ -174,6 +192,22 @@ class FlowFunc(abc.ABC):
 
         Whatever it raises ends the transactions of `inputs` with an error; the executor goes on.
         """
+
+    def proc_queues(self, context: RunContext, queues: Sequence[InputQueue]) -> None:
+        """Work on messages taken from queues, one for each input; for functions with `stream_input`, instead of `proc`.
+
+        Called in a thread of its own, and again whenever it returns, until every queue has ended. Whatever it raises
+        ends the transactions it has taken and not answered; AbortError is a good end.
+        """
+        raise NotImplementedError("a function with stream_input has `proc_queues`")
+
+    @property
+    def names_answers(self) -> bool:
+        """Whether what it sends from `proc_queues` says which message it answers, by `like` or by its transaction.
+
+        Else it answers the messages that were taken last.
+        """
+        return False
 
     def direct(self) -> Callable[..., object] | None:
         """The function itself, where `proc` is no more than a call of it with the value of each input.

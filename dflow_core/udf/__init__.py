@@ -8,14 +8,17 @@ from dflow_core.udf.meta import MetaParams, MetaRunContext
 from dflow_core.udf.packaging import MethodSpec, PythonFunc, pack, unpack
 from dflow_core.udf.pickling import goes_by_name
 from dflow_core.udf.python_func import python_funcs
+from dflow_core.udf.queues import FlowMsgQueue, MessageQueue
 from dflow_core.udf.running import running
 
 __all__ = [
     "AffinityPolicy",
     "BalanceConfig",
     "FlowFuncLogger",
+    "FlowMsgQueue",
     "LogLevel",
     "LogType",
+    "MessageQueue",
     "MetaParams",
     "MetaRunContext",
     "MethodSpec",

@@ -27,16 +27,17 @@ from dflow_core.message import (
 from dflow_core.spi import FuncParams, RunContext
 from dflow_core.types import Array, DataType, numpy_dtype_of
 from dflow_core.udf.balance import BalanceConfig
+from dflow_core.udf.codes import (
+    ERR_ATTR_NOT_EXISTS,
+    ERR_ATTR_TYPE_MISMATCH,
+    ERR_PARAM_INVALID,
+    ERR_TIME_OUT,
+    FAILED,
+    STATUS_EXIT,
+    SUCCESS,
+    USER_CODES,
+)
 from dflow_core.udf.logger import logger
-
-SUCCESS = 0
-ERR_PARAM_INVALID = 164000
-ERR_ATTR_NOT_EXISTS = 164001
-ERR_ATTR_TYPE_MISMATCH = 164002
-FAILED = 564000
-ERR_TIME_OUT = 564001
-STATUS_EXIT = 564004
-_USER_CODES = range(9_900_000, 10_000_000)
 
 _T = TypeVar("_T")
 _ALIGNMENTS = (32, 64, 128, 256, 512, 1024)
@@ -174,14 +175,17 @@ class MetaRunContext:
         balance: Whether the node is a `scatter` or a `gather` one; "" for neither.
         head: What messages inherit; the head of the first input that came if not given.
         exception: Code and number of an exception that another function has raised.
+        names_answers: Whether a message that is sent says which one it answers, because there are no inputs.
     """
 
     def __init__(
         self, context: RunContext, inputs: Sequence[FlowMsg], outputs: Sequence[int] | None = None, balance: str = "",
         head: MsgInfo | None = None, exception: tuple[int, int] | None = None,
+        names_answers: bool = False,
     ) -> None:
         self._context = context
         self._balance = balance
+        self._names_answers = names_answers
         self._outputs = None if outputs is None else {port: i for i, port in enumerate(outputs)}
         came = next((msg.info for msg in inputs if msg.info.ret_code != ALIGN_FAILED), None)
         self._head = head or came or MsgInfo()
@@ -241,6 +245,9 @@ class MetaRunContext:
         try:
             if isinstance(output, FlowMsg):
                 payload = output.tensor if isinstance(output, _WritableMsg) else output
+                if payload is output and self._names_answers:
+                    self._context.send(index, output, like=output)
+                    return SUCCESS
                 self._context.send(index, payload, changes={**_changed_fields(self._head, output.info), **labels})
             else:
                 self._context.send(index, output, changes=labels)
@@ -308,7 +315,7 @@ class MetaRunContext:
             return _refused(model_key, STATUS_EXIT, error)
         except DflowError as error:
             code = error.ret_code if isinstance(error, NodeError) else 0
-            return _refused(model_key, code if code in _USER_CODES else FAILED, error)
+            return _refused(model_key, code if code in USER_CODES else FAILED, error)
         null = FlowMsg(self._head.derive(data_flag=self._head.data_flag | DataFlag.NULL))
         return SUCCESS, [msg or null for row in rows for msg in row]
 

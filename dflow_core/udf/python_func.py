@@ -6,16 +6,19 @@ get a MetaRunContext and messages, and return codes (section 12.1).
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Sequence
 
 from dflow_core.errors import NodeError, UsageError
 from dflow_core.graph import running
 from dflow_core.message import ALIGN_FAILED, FlowMsg, MsgInfo, decode
-from dflow_core.spi import FlowFunc, FuncParams, RunContext
+from dflow_core.spi import FlowFunc, FuncParams, InputQueue, RunContext
 from dflow_core.types import FuncSpec
-from dflow_core.udf.meta import SUCCESS, MetaParams, MetaRunContext
+from dflow_core.udf.codes import STATUS_EXIT, SUCCESS
+from dflow_core.udf.meta import MetaParams, MetaRunContext
 from dflow_core.udf.packaging import MethodSpec, PythonFunc
+from dflow_core.udf.queues import FlowMsgQueue, MessageQueue
 from dflow_core.udf.running import announce
 
 
@@ -129,6 +132,11 @@ class ValueFunc(FlowFunc):
         values = [_value(msg) for msg in inputs]
         self.deliver(context, self._call(values) if self._spec.gather else self._call(*values))
 
+    def proc_queues(self, context: RunContext, queues: Sequence[InputQueue]) -> None:
+        assert self._call is not None, "init() first"
+        with running(context) if self._calls_graphs else contextlib.nullcontext():
+            self.deliver(context, self._call(*map(FlowMsgQueue, queues)))
+
     def direct(self) -> Callable[..., object] | None:
         return self._call if self._method.choice_output is None else None
 
@@ -204,6 +212,17 @@ class MessageFunc(FlowFunc):
 
     def on_lost(self, trans_id: int) -> None:
         self._instance.tell_lost(trans_id)
+
+    def proc_queues(self, context: RunContext, queues: Sequence[InputQueue]) -> None:
+        assert self._call is not None, "init() first"
+        run_context = MetaRunContext(context, (), self._spec.outputs, self._balance, names_answers=True)
+        code = self._call(run_context, [MessageQueue(one) for one in queues])
+        if code != STATUS_EXIT:
+            self._check(code)
+
+    @property
+    def names_answers(self) -> bool:
+        return True
 
     def _check(self, code: object) -> None:
         if code not in (None, SUCCESS):

@@ -186,7 +186,7 @@ def test_gathering_functions_take_one_list():
         ({"instance": 2}, "unknown option 'instance'\n.*'instances'"), ({"num_return": 2}, "'num_returns'"),
         ({"gather": 1}, "gather: expected True or False"), ({"stream": "yes"}, "stream: expected"),
         ({"choice_output": 3}, "choice_output: expected a function"), ({"name": 3}, "name: expected a text"),
-        ({"stream_input": "Queue"}, "not supported\n.*gather"), ({"resources": 3}, "resources: expected a dict"),
+        ({"stream_input": "List"}, "expected \"Queue\""), ({"resources": 3}, "resources: expected a dict"),
         ({"resources": {"cpu": 1}}, "unknown key 'cpu'\n.*num_cpus"), ({"resources": {"num_cpus": -1}}, "at least 0"),
         ({"resources": {"num_npus": 1}}, "no engine for NPUs"),
     ],
@@ -412,7 +412,7 @@ def test_hand_written_classes_say_which_ports_each_method_owns():
     assert Low().first(None, []) == 0
 
 
-@pytest.mark.parametrize("ports", ["", "i0;o0", "x1", "i0,o0,stream_input", "i", "i99999", None, 3])
+@pytest.mark.parametrize("ports", ["", "i0;o0", "x1", "o0,stream_input", "stream_input,i0", "i", "i99999", None, 3])
 def test_ports_that_are_none_are_refused(ports):
     with pytest.raises(UsageError, match="ports|stream_input"):
         proc_wrapper(ports)

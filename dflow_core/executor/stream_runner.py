@@ -1,0 +1,171 @@
+"""Runs a function that takes messages from queues itself: calls it until its inputs have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from dflow_core.errors import AbortError, NodeError
+from dflow_core.executor.call_context import CallOwner, OutputSink
+from dflow_core.executor.stream_context import LedgerContext, SegmentContext, StreamContext
+from dflow_core.message import Alloc, ErrorInfo, FlowMsg
+from dflow_core.spi import FlowFunc, InputQueue
+from dflow_core.types import FuncSpec
+
+
+class StreamOwner(CallOwner, Protocol):
+    """What keeps account of the calls of functions with queues."""
+
+    def told(self, error: BaseException, inputs: Sequence[FlowMsg] = ()) -> ErrorInfo:
+        """An error as it travels."""
+
+    def wanted(self, msg: FlowMsg) -> FlowMsg:
+        """A message, or a skip in its place if its transaction was cancelled."""
+
+    def note_stream_call(self, error: ErrorInfo | None) -> None:
+        """A call has ended; what failed."""
+
+
+class Source(Protocol):
+    """Where messages of an input come from."""
+
+    depth: int
+
+    def take(self, timeout: float | None) -> FlowMsg | None:
+        """The next message, whatever it is, or None within the limit.
+
+        Raises:
+            AbortError: none will come any more.
+        """
+
+    def level(self) -> int:
+        """How many wait."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether none will come any more."""
+
+    def until(self, timeout: float | None) -> float | None:
+        """When a wait that begins now is over, on the clock of `left`."""
+
+    def left(self, until: float | None) -> float | None:
+        """What is left of it, seconds."""
+
+
+class StreamPort(InputQueue):
+    """An input of a function with queues: what passes by the function is kept from it.
+
+    Args:
+        port: Input of the function, from 0.
+        source: Where its messages come from.
+        context: The function's book.
+        wanted: Gives a skip for a message nobody wants any more.
+    """
+
+    def __init__(
+        self, port: int, source: Source, context: StreamContext, wanted: Callable[[FlowMsg], FlowMsg]
+    ) -> None:
+        self.depth = source.depth
+        self.source = source
+        self._port = port
+        self._context = context
+        self._wanted = wanted
+
+    def get(self, timeout: float | None = None) -> FlowMsg | None:
+        until = self.source.until(timeout)
+        if timeout is None and not self.source.level():
+            self._context.waits(self._port, forever=True)
+        while True:
+            msg = self.source.take(self.source.left(until))
+            if msg is None:
+                if timeout:
+                    self._context.waits(self._port, forever=False)
+                return None
+            given = self._context.took(self._port, self._wanted(msg))
+            del msg  # the function alone says how long it is wanted
+            if given is not None:
+                return given
+
+    def level(self) -> int:
+        return self.source.level()
+
+
+class StreamRunner:
+    """Calls one function with queues.
+
+    Attributes:
+        has_given_up: Whether the function has ended although some input has not.
+
+    Args:
+        spec: The function.
+        func: What it does.
+        sources: Where the messages of its inputs come from.
+        sink: Takes (node output index, message); may block.
+        alloc: Gives blocks.
+        owner: Keeps account of the calls.
+        stops: Whether a failing call ends the node.
+    """
+
+    def __init__(
+        self, spec: FuncSpec, func: FlowFunc, sources: Sequence[Source], sink: OutputSink, alloc: Alloc,
+        owner: StreamOwner, *, stops: bool = False,
+    ) -> None:
+        made = LedgerContext if func.names_answers else SegmentContext
+        self._context = made(spec, sink, alloc, owner)
+        self._func = func
+        self._owner = owner
+        self._stops = stops
+        self._name = spec.name
+        self.has_given_up = False
+        self.ports = tuple(StreamPort(i, source, self._context, owner.wanted) for i, source in enumerate(sources))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no message will come any more, at any input."""
+        return all(port.source.has_ended for port in self.ports)
+
+    def call(self) -> bool:
+        """Call the function once; whether it did anything.
+
+        Raises:
+            NodeError: it failed, and holds no message whose transaction could say so; or its failures end the node.
+        """
+        before = self._context.activity
+        failed: ErrorInfo | None = None
+        try:
+            self._func.proc_queues(self._context, self.ports)
+        except AbortError:
+            # One that has taken nothing since an input has ended will take nothing from the others either.
+            has_ended = any(port.source.has_ended for port in self.ports)
+            self.has_given_up = has_ended and self._context.activity == before
+            self._context.end_call()
+        except (Exception, SystemExit) as error:
+            failed = self._fail(error)
+        else:
+            self._context.end_call()
+        self._owner.note_stream_call(failed)
+        return self._context.activity != before
+
+    def settle(self) -> None:
+        """End what is owed, because the function takes no message any more."""
+        self._context.settle()
+
+    def reset(self) -> bool:
+        """Forget what the function owes; whether that was something."""
+        return self._context.reset()
+
+    def let_pass(self, port: int, msg: FlowMsg) -> None:
+        """End a message that the function will not take."""
+        self._context.took(port, msg)
+        self._context.settle()
+
+    def _fail(self, error: Exception | SystemExit) -> ErrorInfo:
+        info = self._owner.told(error)
+        code = error.ret_code if isinstance(error, NodeError) else 0
+        is_told = self._context.fail_all(info, code)
+        if self._stops or not is_told:
+            raise NodeError(
+                f"{self._name} failed" + ("" if is_told else f" and owes no message an answer: {info.message}"),
+                node=info.node, instance=info.instance, error_type=info.error_type, remote_traceback=info.traceback,
+            ) from error
+        return info
