@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,13 +11,22 @@ import pytest
 
 from dflow_core.message import Aux, DataFlag, Member, MsgInfo, encode, root_token
 from dflow_core.types import DataType
+from dflow_core.udf import AffinityPolicy, BalanceConfig
 from dflow_pne_udf.native import seam
 
 ATTRS = {
     "text": "hello", "number": -5, "real": 2.5, "flag": True, "type": DataType.BF16, "texts": ["a", "b"],
     "numbers": [1, 2], "reals": [0.5, 1.5], "flags": [True, False], "types": [DataType.UINT16], "lists": [[1, 2], [3]],
 }
-SCATTER = 4
+SCATTER, GATHER = 4, 8
+# Policy, rows, columns, positions, messages.
+BALANCE_TABLE = [
+    (policy, *rest) for policy in (0, 1, 2) for rest in [
+        (2, 3, [(0, 0), (0, 2), (1, 1), (1, 2)], 4), (2, 3, [(1, 2)], 1), (1, 65536, [(0, 0), (0, 65535)], 2),
+        (0, 3, [(0, 0)], 1), (2, -1, [(0, 0)], 1), (256, 257, [(0, 0)], 1), (2, 2, [(2, 0)], 1), (2, 2, [(0, -1)], 1),
+        (2, 2, [(0, 0)], 2), (2, 2, [], 1),
+    ]
+] + [(3, 2, 2, [(0, 0)], 1), (-1, 2, 2, [(0, 0)], 1)]
 
 
 def feed(rig: object) -> None:
@@ -47,6 +57,26 @@ def test_balanced_messages_carry_labels(make_rig: Callable) -> None:
     parts = [rig.get(1).info for _ in range(2)]
     assert [(info.data_label, info.route_label) for info in parts] == [(2, 2), (6, 6)]  # (0, 1) and (1, 2) of 2 x 3
     assert rig.get(1).info.data_flag & DataFlag.END
+
+
+@pytest.mark.parametrize("flag", ["scatter", "gather", ""])
+def test_labels_are_those_of_the_python_functions(make_rig: Callable, flag: str) -> None:
+    """The table of runtime-semantics.md section 12.1, row by row, in both languages."""
+    flags = {"scatter": SCATTER, "gather": GATHER, "": 0}[flag]
+    rig = make_rig(("balance", (0,), (0, 1)), outputs=2, options={"flags": flags}).start()
+    for trans_id, (policy, rows, cols, positions, count) in enumerate(BALANCE_TABLE, 1):
+        rig.feed(trans_id, np.array([count, policy, rows, cols, *itertools.chain(*positions)], np.int64))
+        code = int(rig.get().get_tensor())
+        valid = policy in (0, 1, 2)
+        config = BalanceConfig(rows, cols, AffinityPolicy(policy) if valid else policy)
+        config.set_data_pos(positions)
+        if config.fault(flag, count) is not None:
+            assert code == 164000 and rig.get(1).info.data_flag & DataFlag.SKIP
+            continue
+        sent = [rig.get(1).info for _ in range(count)]
+        assert code == 0
+        assert [(info.data_label, info.route_label) for info in sent] == [(w.data, w.route) for w in config.labels()]
+        assert count == 1 or rig.get(1).info.data_flag & DataFlag.END
 
 
 def test_a_model_is_run(make_rig: Callable) -> None:

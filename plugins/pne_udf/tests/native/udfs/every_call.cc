@@ -231,6 +231,31 @@ public:
         return Report(context, 0);
     }
 
+    // Sends as the input says: number of messages, policy, rows, columns, then row and column of each position.
+    int32_t Balance(const Context &context, const Messages &inputs)
+    {
+        const Tensor &tensor = *inputs[0]->GetTensor();
+        const auto *const given = static_cast<const int64_t *>(tensor.GetData());
+        OutOptions options;
+        BalanceConfig *const balance = options.MutableBalanceConfig();
+        balance->SetAffinityPolicy(static_cast<AffinityPolicy>(given[1]));
+        BalanceWeight weight;
+        weight.rowNum = static_cast<int32_t>(given[2]);
+        weight.colNum = static_cast<int32_t>(given[3]);
+        balance->SetBalanceWeight(weight);
+        std::vector<std::pair<int32_t, int32_t>> positions;
+        for (int64_t i = 4; i + 1 < tensor.GetElementCnt(); i += 2) {
+            positions.emplace_back(static_cast<int32_t>(given[i]), static_cast<int32_t>(given[i + 1]));
+        }
+        balance->SetDataPos(positions);
+        Messages sent;
+        for (int64_t i = 0; i < given[0]; i++) {
+            sent.push_back(context->AllocRawDataMsg(1));
+        }
+        return Report(context, sent.size() == 1 ? context->SetOutput(1, sent[0], options)
+                                                : context->SetMultiOutputs(1, sent, options));
+    }
+
     int32_t Invoke(const Context &context, const Messages &inputs)
     {
         Messages results;
@@ -288,6 +313,7 @@ FLOW_FUNC_REGISTRAR(Checks)
     .RegProcFunc("tensors", &Checks::Tensors)
     .RegProcFunc("allocators", &Checks::Allocators)
     .RegProcFunc("outputs", &Checks::Outputs)
+    .RegProcFunc("balance", &Checks::Balance)
     .RegProcFunc("invoke", &Checks::Invoke)
     .RegProcFunc("exceptions", &Checks::Exceptions)
     .RegProcFunc("strings", &Checks::Strings);
