@@ -35,12 +35,32 @@ def feed(rig: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["attributes", "parameters", "head", "tensors", "allocators", "outputs", "strings"]
+    "name", ["attributes", "parameters", "head", "tensors", "allocators", "outputs", "strings", "registration"]
 )
 def test_api(make_rig: Callable, name: str) -> None:
     rig = make_rig((name, (0,), (0, 1)), outputs=2, attrs=ATTRS, options={"flags": SCATTER}).start()
     feed(rig)
     assert int(rig.get().get_tensor()) == 0, f"a check in line {int(rig.get().get_tensor())} failed"
+
+
+def test_a_function_is_registered_without_the_macro(make_rig: Callable) -> None:
+    rig = make_rig("by_hand").start()
+    rig.feed(7, np.arange(3))
+    assert rig.get().get_tensor().tolist() == [0, 1, 2]
+
+
+def test_too_many_lines_are_dropped_after_one_that_says_so(
+    make_rig: Callable, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """50 a second after the first 400, of either logger; time passes meanwhile."""
+    rig = make_rig("logs").start()
+    rig.feed(1, np.array([2000]))
+    line = int(rig.get().get_tensor())
+    assert line == 0, f"a check in line {line} failed"
+    lines = [text for text in capfd.readouterr().err.splitlines() if "of many" in text or "too many" in text]
+    assert 0 < sum("of many" in text for text in lines) < 2000, "of 4000"
+    assert sum("too many" in text for text in lines) >= 2, "one for each"
+    assert "below the level" not in "".join(lines)
 
 
 def test_head_that_was_set_arrives(make_rig: Callable) -> None:

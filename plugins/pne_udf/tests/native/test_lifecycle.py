@@ -30,7 +30,7 @@ def failed(rig: object) -> str:
         ("behave", {"init_code": 7}, "Init of function behave returned 7"),
         ("behave", {"init_throws": True}, "Init of function behave threw std::runtime_error: no such model file"),
         ("broken", {}, "function broken could not be made: std::logic_error: this one is never made"),
-        ("nothing", {}, "function nothing is not registered; registered are: add, allocators, attributes, behave"),
+        ("nothing", {}, "function nothing is not registered; registered are: add, allocators, attributes, balance"),
         ("forward", {}, "function forward is registered with queues; set stream_input for it"),
     ],
 )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 
 from dflow_core.message import DataFlag, FlowMsg, MsgInfo, root_token
 
-ERR_TIME_OUT = 564001
+ERR_TIME_OUT, STATUS_REDEPLOYING, STATUS_EXIT = 564001, 564003, 564004
+RUNNING, SUSPENDED, FINISHED = 2, 3, 4
 
 
 def stream(name: str, inputs: tuple[int, ...] = (0,)) -> tuple[object, ...]:
@@ -77,6 +80,22 @@ def test_stop_ends_a_function_that_waits(make_rig: Callable) -> None:
     rig = make_rig(stream("forward")).start()
     rig.library.dflow_udf_stop(rig.udf)
     rig.wait_for(4)
+
+
+def test_a_wait_for_a_message_says_why_it_ended(make_rig: Callable, capfd: pytest.CaptureFixture[str]) -> None:
+    rig = make_rig(stream("tells")).start()
+    rig.feed(1)
+    rig.get()  # it is in the function, and stays there
+    assert rig.library.dflow_udf_suspend(rig.udf) == 0
+    rig.wait_for(SUSPENDED)
+    assert rig.library.dflow_udf_recover(rig.udf) == 0
+    rig.wait_for(RUNNING)
+    rig.feed(2)
+    rig.get()
+    rig.library.dflow_udf_stop(rig.udf)
+    rig.wait_for(FINISHED)
+    codes = [int(code) for code in re.findall(r"the wait ended with (\d+)", capfd.readouterr().err)]
+    assert codes == [STATUS_REDEPLOYING, STATUS_EXIT]
 
 
 def test_plain_and_stream_functions_share_an_object(make_rig: Callable) -> None:

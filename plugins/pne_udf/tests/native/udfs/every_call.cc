@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "flow_func/flow_func_log.h"
+#include "flow_func/meta_flow_func.h"
 #include "flow_func/meta_multi_func.h"
 
 namespace {
@@ -302,11 +303,60 @@ public:
         return Report(context, 0);
     }
 
+    // The loggers themselves, at the level that holds where none is set; as many lines as the input says.
+    int32_t Logs(const Context &context, const Messages &inputs)
+    {
+        for (const FlowFuncLogType type : {FlowFuncLogType::DEBUG_LOG, FlowFuncLogType::RUN_LOG}) {
+            FlowFuncLogger &logger = FlowFuncLogger::GetLogger(type);
+            EXPECT(&logger == &FlowFuncLogger::GetLogger(type));
+            EXPECT(logger.IsLogEnable(FlowFuncLogLevel::ERROR) && !logger.IsLogEnable(FlowFuncLogLevel::WARN));
+            EXPECT(!logger.IsLogEnable(FlowFuncLogLevel::INFO) && !logger.IsLogEnable(FlowFuncLogLevel::DEBUG));
+            logger.Debug("below the level %d", 1);
+            logger.Info("below the level %d", 2);
+            logger.Warn("below the level %d", 3);
+            for (int64_t i = *static_cast<int64_t *>(inputs[0]->GetTensor()->GetData()); i > 0; i--) {
+                logger.Error("line %lld of %s", static_cast<long long>(i), "many");
+            }
+        }
+        return Report(context, 0);
+    }
+
+    // Registered names and what is refused.
+    int32_t Registration(const Context &context, const Messages &)
+    {
+        const FLOW_FUNC_CREATOR_FUNC other = [] { return std::shared_ptr<MetaFlowFunc>(); };
+        EXPECT(!RegisterFlowFunc(nullptr, other) && !RegisterFlowFunc("empty", FLOW_FUNC_CREATOR_FUNC()));
+        EXPECT(RegisterFlowFunc("by_hand", other)); // the first one stays
+        EXPECT(!RegisterMultiFunc(nullptr, MULTI_FUNC_CREATOR_FUNC()));
+        EXPECT(!RegisterMultiFunc("empty", MULTI_FUNC_CREATOR_FUNC()));
+        EXPECT(!RegisterMultiFunc("empty", MULTI_FUNC_WITH_Q_CREATOR_FUNC()));
+        std::shared_ptr<MetaMultiFunc> made;
+        std::map<AscendString, PROC_FUNC_WITH_CONTEXT> functions;
+        EXPECT(registrar_.CreateMultiFunc(made, functions) == 0 && made != nullptr && functions.empty());
+        std::map<AscendString, PROC_FUNC_WITH_CONTEXT_Q> with_queues;
+        EXPECT(registrar_.CreateMultiFuncWithQ(made, with_queues) == 0 && with_queues.empty());
+        made = std::make_shared<MetaMultiFunc>(); // of another class
+        EXPECT(registrar_.CreateMultiFunc(made, functions) == FLOW_FUNC_FAILED);
+        return Report(context, 0);
+    }
+
 private:
     std::shared_ptr<MetaParams> params_;
+    FlowFuncRegistrar<Checks> registrar_;
 };
 
+// Registered without the macro.
+class ByHand : public MetaFlowFunc {
+public:
+    int32_t Init() override { return FLOW_FUNC_SUCCESS; }
+    int32_t Proc(const Messages &inputs) override { return context_->SetOutput(0, inputs[0]); }
+};
+
+const bool g_is_registered = RegisterFlowFunc("by_hand", [] { return std::make_shared<ByHand>(); });
+
 FLOW_FUNC_REGISTRAR(Checks)
+    .RegProcFunc("logs", &Checks::Logs)
+    .RegProcFunc("registration", &Checks::Registration)
     .RegProcFunc("attributes", &Checks::Attributes)
     .RegProcFunc("parameters", &Checks::Parameters)
     .RegProcFunc("head", &Checks::Head)

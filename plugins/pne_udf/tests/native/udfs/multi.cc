@@ -1,5 +1,6 @@
 // Multi functions, written as users write them: several functions on one object, some with queues.
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 
 #include "flow_func_log.h"
@@ -125,6 +126,14 @@ public:
         return context->SetOutput(0, out);
     }
 
+    // The same, and says with which code the last wait ended.
+    int32_t Tells(const Context &context, const Queues &queues)
+    {
+        const int32_t code = Forward(context, queues);
+        (void)fprintf(stderr, "the wait ended with %d\n", code);
+        return code;
+    }
+
     // Fails with whatever it has taken.
     int32_t Fails(const Context &, const Queues &queues)
     {
@@ -141,5 +150,6 @@ FLOW_FUNC_REGISTRAR(Streams)
     .RegProcFunc("pairs", &Streams::Pairs)
     .RegProcFunc("even", &Streams::Even)
     .RegProcFunc("times", &Streams::Times)
+    .RegProcFunc("tells", &Streams::Tells)
     .RegProcFunc("stream_fails", &Streams::Fails);
 }  // namespace
