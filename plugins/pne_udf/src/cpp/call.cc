@@ -44,7 +44,8 @@ void Call::Begin(const Message *head)
 {
     const std::lock_guard<std::mutex> guard(lock_);
     is_open_ = head != nullptr;
-    raised_ = Raised();
+    answered_.store(head == nullptr ? outputs_.size() : 0, std::memory_order_relaxed);
+    ForgetRaised();
     if (head == nullptr) {
         return;
     }
@@ -59,7 +60,8 @@ void Call::BeginException(const Head &head)
 {
     const std::lock_guard<std::mutex> guard(lock_);
     is_open_ = false; // the transaction has been ended where the exception was raised
-    raised_ = Raised();
+    answered_.store(outputs_.size(), std::memory_order_relaxed);
+    ForgetRaised();
     has_head_ = true;
     head_ = head;
     members_.clear();
@@ -87,7 +89,10 @@ int Call::Send(uint32_t output, MessagePtr msg)
     if (out.is_stream || (!is_own && out.held_back.empty())) {
         return is_own ? EmitPart(at, std::move(msg)) : EmitForeign(at, std::move(msg));
     }
-    out.has_own = out.has_own || is_own;
+    if (is_own) { // the first one: a second is a part
+        out.has_own = true;
+        answered_.fetch_add(1, std::memory_order_relaxed);
+    }
     out.held_back.push_back(std::move(msg));
     return kOk;
 }
@@ -188,6 +193,7 @@ int Call::Finish(std::vector<std::weak_ptr<Message>> kept)
             code = First(code, EmitEnd(at));
         } else if (!out.has_own && !kept.empty()) {
             out.ledger.Owe(head_, members(), kept);
+            has_debts_.store(true, std::memory_order_relaxed);
         } else if (!out.has_own && !info_->is_shared[at]) {
             code = First(code, EmitEnding(at, Flagged(head_, kSkip), members()));
         }
@@ -257,6 +263,7 @@ int Call::Owe(const MessagePtr &taken)
             // Without a transaction of their own messages go by their count, which may lag far behind.
             code = First(code, outputs_[at].is_explicit ? PayReleased(at) : kOk);
             outputs_[at].ledger.Owe(msg.head(), msg.aux(), {taken});
+            has_debts_.store(true, std::memory_order_relaxed);
             code = First(code, PayOldest(at, false));
         }
     }
@@ -304,12 +311,18 @@ int Call::PayReleased(size_t at)
 
 int Call::Sweep()
 {
+    if (!has_debts_.load(std::memory_order_relaxed)) {
+        return kOk;
+    }
     const std::lock_guard<std::mutex> guard(lock_);
     int code = kOk;
+    bool has_debts = false;
     for (size_t at = 0; at < outputs_.size(); at++) {
         const bool may_lag = info_->is_stream && !outputs_[at].is_explicit;
         code = First(code, outputs_[at].ledger.is_empty() || may_lag ? kOk : PayReleased(at));
+        has_debts = has_debts || !outputs_[at].ledger.is_empty();
     }
+    has_debts_.store(has_debts, std::memory_order_relaxed);
     return code;
 }
 
@@ -332,7 +345,7 @@ void Call::Reset()
     has_head_ = is_open_ = false;
     memset(&head_, 0, sizeof(head_));
     members_.clear();
-    raised_ = Raised();
+    ForgetRaised();
 }
 
 long Call::Holds(const Message *msg)
@@ -345,12 +358,6 @@ long Call::Holds(const Message *msg)
         }
     }
     return count;
-}
-
-bool Call::is_silent()
-{
-    const std::lock_guard<std::mutex> guard(lock_);
-    return is_open_ && std::any_of(outputs_.begin(), outputs_.end(), [](const Output &out) { return !out.has_own; });
 }
 
 bool Call::Inherit(Head *head, Bytes *members)
@@ -371,12 +378,25 @@ bool Call::Raise(int32_t code, uint64_t user_context_id)
     }
     last_raised_ = head_.trans_id;
     raised_ = Raised{true, code, user_context_id};
+    has_raised_.store(true, std::memory_order_relaxed);
     return true;
 }
 
 Raised Call::TakeRaised()
 {
+    if (!has_raised_.load(std::memory_order_relaxed)) {
+        return Raised();
+    }
     const std::lock_guard<std::mutex> guard(lock_);
+    has_raised_.store(false, std::memory_order_relaxed);
     return std::exchange(raised_, Raised());
+}
+
+void Call::ForgetRaised()
+{
+    if (has_raised_.load(std::memory_order_relaxed)) {
+        raised_ = Raised();
+        has_raised_.store(false, std::memory_order_relaxed);
+    }
 }
 }  // namespace dflow

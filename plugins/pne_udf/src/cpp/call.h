@@ -6,6 +6,7 @@
 #ifndef DFLOW_UDF_CALL_H
 #define DFLOW_UDF_CALL_H
 
+#include <atomic>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -69,8 +70,11 @@ public:
     // References the outputs of the current call have to a message.
     long Holds(const Message *msg);
 
-    // Whether some output of its own got nothing yet in this call.
-    bool is_silent();
+    // Whether there is an input to answer and some output of its own got nothing yet in this call.
+    bool is_silent() const
+    {
+        return answered_.load(std::memory_order_relaxed) < outputs_.size();
+    }
 
     // A copy of the head that messages inherit, and of the members; false if there was no input yet.
     bool Inherit(Head *head, Bytes *members);
@@ -104,6 +108,7 @@ private:
     int PayOldest(size_t at, bool all);
     int PayReleased(size_t at);
     size_t Local(uint32_t output) const;
+    void ForgetRaised();
     View members() const;
 
     Bus *bus_;
@@ -115,6 +120,12 @@ private:
     Head head_;
     Bytes members_;
     std::vector<Output> outputs_;
+
+    // What can be asked without the lock: outputs that got a message of the call's own transaction; whether a ledger may
+    // hold anything; whether `raised_` is set.
+    std::atomic<size_t> answered_{0};
+    std::atomic<bool> has_debts_{false};
+    std::atomic<bool> has_raised_{false};
     Raised raised_;
     uint64_t last_raised_ = 0;
     Recent<std::pair<PartKey, bool>> passed_;

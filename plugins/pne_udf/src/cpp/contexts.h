@@ -110,6 +110,7 @@ private:
     std::mutex lock_;
     Raised delivered_;
     std::vector<std::weak_ptr<Message>> made_;
+    std::atomic<bool> has_made_{false};
 };
 
 // The context of a single function: its parameters and its run context in one.

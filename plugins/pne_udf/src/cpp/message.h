@@ -66,7 +66,7 @@ private:
 //
 // The head is a copy: it is written back when the message is sent, into a block of its own if the block may have other
 // readers by then.
-class Message : public FlowFunc::FlowMsg, public std::enable_shared_from_this<Message> {
+class Message final : public FlowFunc::FlowMsg, public std::enable_shared_from_this<Message> {
 public:
     // What came out of a queue; takes the reference.
     Message(Bus *bus, const Block &block);

@@ -57,6 +57,7 @@ int Outputs::Put(Port *port, uint32_t queue, const Block &block)
     }
     if (code == DFLOW_E_TIMEOUT) {
         port->kept.push_back(Kept{queue, block});
+        port->has_kept.store(true, std::memory_order_relaxed);
         return kOk;
     }
     if (code != kOk) {
@@ -94,6 +95,9 @@ void Outputs::Sent(uint32_t queue)
 int Outputs::Flush(size_t output)
 {
     Port &port = *ports_[output];
+    if (!is_lossy_ && !port.has_kept.load(std::memory_order_relaxed)) {
+        return kOk;
+    }
     const std::lock_guard<std::mutex> guard(port.lock);
     notices_.Flush();
     return FlushLocked(&port);
@@ -101,6 +105,9 @@ int Outputs::Flush(size_t output)
 
 int Outputs::FlushLocked(Port *port)
 {
+    if (port->kept.empty()) {
+        return kOk;
+    }
     while (!port->kept.empty()) {
         Kept &first = port->kept.front();
         const int code = PutNow(port, &first.queue, first.block);
@@ -115,6 +122,7 @@ int Outputs::FlushLocked(Port *port)
         }
         Sent(done.queue);
     }
+    port->has_kept.store(false, std::memory_order_relaxed);
     return kOk;
 }
 
@@ -152,6 +160,7 @@ void Outputs::Drop()
             bus_->Release(kept.block);
         }
         port->kept.clear();
+        port->has_kept.store(false, std::memory_order_relaxed);
     }
 }
 }  // namespace dflow

@@ -144,6 +144,7 @@ private:
         std::mutex lock;
         std::vector<Route> routes;
         std::deque<Kept> kept;
+        std::atomic<bool> has_kept{false}; // can be asked without the lock
     };
 
     int Put(Port *port, uint32_t queue, const Block &block);
