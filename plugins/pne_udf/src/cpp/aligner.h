@@ -72,6 +72,9 @@ public:
     // Take a message; appends the sets it completes, oldest first.
     void Offer(size_t port, MessagePtr msg, int64_t now, std::vector<MessageSet> *complete);
 
+    // Whether a message is not to be dropped; where there is one port, all there is to do for it. Ask once only.
+    bool IsWanted(size_t port, const Message &msg);
+
     // The set that has waited too long, or is one too many, lowest key first; false if there is none.
     bool TakeOverdue(int64_t now, MessageSet *partial);
 
@@ -114,7 +117,6 @@ private:
     std::vector<Part> Split(const PartKey &head);
     Batch Forget(const PartKey &head);
     std::vector<MessagePtr> SplitMembers(const MessagePtr &msg) const;
-    bool IsWanted(size_t port, const Message &msg);
     void Add(size_t port, MessagePtr msg, int64_t now, std::vector<MessageSet> *complete);
     MessageSet Mismatch(const Message &msg);
     void LetBatchesWaitAsMessages(int64_t oldest);

@@ -394,9 +394,7 @@ Raised Call::TakeRaised()
 
 void Call::ForgetRaised()
 {
-    if (has_raised_.load(std::memory_order_relaxed)) {
-        raised_ = Raised();
-        has_raised_.store(false, std::memory_order_relaxed);
-    }
+    raised_ = Raised();
+    has_raised_.store(false, std::memory_order_relaxed);
 }
 }  // namespace dflow

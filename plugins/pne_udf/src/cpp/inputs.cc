@@ -20,6 +20,10 @@ Inputs::Inputs(Bus *bus, const std::vector<uint32_t> &queues, const NoticeMap &n
 
 Inputs::Take Inputs::Next(int64_t now, MessageSet *set)
 {
+    const bool is_only = sources_.size() == 1;
+    if (is_only && ready_.empty() && TakeOnly(set)) {
+        return Take::kSet;
+    }
     for (;;) {
         if (!ready_.empty()) {
             *set = std::move(ready_.front());
@@ -29,11 +33,38 @@ Inputs::Take Inputs::Next(int64_t now, MessageSet *set)
         if (aligner_.pending() != 0 && aligner_.TakeOverdue(now, set)) {
             return Take::kPartial;
         }
-        if (!ReadEach(now) || bus_->is_stopping()) {
+        if (is_only || !ReadEach(now) || bus_->is_stopping()) {
             break;
         }
     }
     return fault_ != kOk ? Take::kFailed : IsEnded() ? Take::kEnded : Take::kMissing;
+}
+
+// The next message where there is one input, with nothing in between; false if there is none now.
+bool Inputs::TakeOnly(MessageSet *set)
+{
+    Block block;
+    while (sources_[0].is_open && Note(&sources_[0], bus_->Get(sources_[0].queue, 0, &block))) {
+        MessagePtr msg = std::make_shared<Message>(bus_, block);
+        if (aligner_.IsWanted(0, *msg)) {
+            set->clear();
+            set->push_back(std::move(msg));
+            return true;
+        }
+    }
+    return false;
+}
+
+// What came of reading a queue; whether there was a message.
+bool Inputs::Note(Source *source, int code)
+{
+    if (code == DFLOW_E_CLOSED) {
+        source->is_open = false;
+        open_--;
+    } else if (code != kOk && code != DFLOW_E_TIMEOUT) {
+        fault_ = code;
+    }
+    return code == kOk;
 }
 
 // Take at most one message from each queue; whether there was any.
@@ -74,13 +105,8 @@ bool Inputs::Read(Source *source, int64_t now, int64_t wait_ns)
     } else if (msg != nullptr) {
         Offer(source->port, std::move(msg), now);
     }
-    if (code == DFLOW_E_CLOSED) {
-        source->is_open = false;
-        open_--;
-        return true; // look again: there may be no queue left to wait for
-    }
-    fault_ = code == kOk || code == DFLOW_E_TIMEOUT ? fault_ : code;
-    return took;
+    (void)Note(source, code);
+    return took || code == DFLOW_E_CLOSED; // look again: there may be no queue left to wait for
 }
 
 void Inputs::Offer(size_t port, MessagePtr msg, int64_t now)

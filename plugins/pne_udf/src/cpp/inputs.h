@@ -77,7 +77,9 @@ private:
         bool is_open;
     };
 
+    bool TakeOnly(MessageSet *set);
     bool Read(Source *source, int64_t now, int64_t wait_ns);
+    bool Note(Source *source, int code);
     void Offer(size_t port, MessagePtr msg, int64_t now);
 
     Bus *bus_;
