@@ -56,7 +56,7 @@ int main(int argc, char **argv) {
                                    dequeue, dropped, level, closed, wait_for, stats, error};
     const uint32_t zero = 0, one = 1;
     const struct dflow_udf_func func = {"pass", &zero, &zero, 1, 1, 0, 0};
-    const struct dflow_udf_route route = {&one, 1, 0};
+    const struct dflow_udf_route route = {&one, 1, 0, 0};
     const struct dflow_udf_output output = {&route, 1, 0};
     struct dflow_udf_config config = {.api = DFLOW_UDF_API, .transport = &table, .node = "pass", .funcs = &func,
                                       .inputs = &zero, .outputs = &output, .n_funcs = 1, .n_inputs = 1,

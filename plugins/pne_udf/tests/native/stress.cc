@@ -136,7 +136,7 @@ private:
         std::vector<struct dflow_udf_output> outputs;
         routes.reserve(outs.size());
         for (const uint32_t &queue : outs) {
-            routes.push_back({&queue, 1, 0});
+            routes.push_back({&queue, 1, 0, 0});
             outputs.push_back({&routes.back(), 1, 0});
         }
         struct dflow_udf_config config = {};
