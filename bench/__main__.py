@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SUBJECTS = ("hop", "nodes", "instances", "startup", "models", "udf_build", "udf_pass", "ocr", "offline", "npu")
+SUBJECTS = (
+    "hop", "nodes", "instances", "startup", "models", "udf_build", "udf_pass", "translation", "ocr", "offline", "npu",
+)
 BY_NAME_ONLY = ("soak",)
 
 

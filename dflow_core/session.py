@@ -35,6 +35,7 @@ from dflow_core.executor import (
     QueueBackend,
     StallMonitor,
     graph_stats,
+    needed_inputs,
     own_stacks,
     with_failed_calls,
 )
@@ -77,6 +78,7 @@ class RunningGraph:
             observer=recorder,
             limits=AlignLimits(options.align_max_cache, options.align_timeout, options.align_drop),
             catches=options.exception_catch,
+            needs=needed_inputs(model) if len(relation.root.inputs) > 1 else None,
         )
         self.control = GraphControl(model.name, self.client, backend)
         if deployment is not None:

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from dflow_core.executor.monitor import StallMonitor
     from dflow_core.executor.node_runner import NodeRunner
     from dflow_core.executor.ordered_client import OrderedClient
+    from dflow_core.executor.outcomes import Channel, Counters, Outcome
     from dflow_core.executor.queue_backend import QueueBackend
+    from dflow_core.executor.reach import needed_inputs
     from dflow_core.executor.stats import GraphStats, graph_stats, own_stacks
     from dflow_core.executor.trace import read_calls, write_timeline
-    from dflow_core.executor.transactions import Channel, Counters, Outcome
 
 __all__ = [
     "Backend",
@@ -45,6 +46,7 @@ __all__ = [
     "StallMonitor",
     "error_of",
     "graph_stats",
+    "needed_inputs",
     "own_stacks",
     "read_calls",
     "with_failed_calls",
@@ -63,15 +65,16 @@ _HOMES = {
     "NodeRunner": "node_runner",
     "OrderedClient": "ordered_client",
     "QueueBackend": "queue_backend",
+    "needed_inputs": "reach",
     "GraphStats": "stats",
     "graph_stats": "stats",
     "own_stacks": "stats",
     "read_calls": "trace",
     "write_timeline": "trace",
-    "Channel": "transactions",
-    "Counters": "transactions",
+    "Channel": "outcomes",
+    "Counters": "outcomes",
     "error_of": "error_messages",
-    "Outcome": "transactions",
+    "Outcome": "outcomes",
 }
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 from dflow_core.executor.cancelling import Traces
 from dflow_core.executor.error_messages import late_error
-from dflow_core.executor.transactions import Outcome, Transaction, TransactionTable
+from dflow_core.executor.outcomes import Outcome
+from dflow_core.executor.transactions import Transaction, TransactionTable
 from dflow_core.message import FlowMsg, decode
 from dflow_core.types import AlignLimits
 

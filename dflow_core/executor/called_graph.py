@@ -18,7 +18,7 @@ from dataclasses import replace
 from dflow_core.errors import ClosedError, DflowError, UsageError
 from dflow_core.executor.backend import ALLOC_LIMIT, Backend
 from dflow_core.executor.client import GraphClient
-from dflow_core.executor.transactions import Channel, Outcome
+from dflow_core.executor.outcomes import Channel, Outcome
 from dflow_core.message import Aux, Block, DataFlag, FeedInfo, FlowMsg, MsgInfo
 from dflow_core.spi import GraphCall
 

@@ -25,11 +25,11 @@ from dflow_core.executor.feeder import Feeder
 from dflow_core.executor.monitor import StallMonitor
 from dflow_core.executor.observed import ObservedBackend, Observer
 from dflow_core.executor.other_ends import OtherEnds
+from dflow_core.executor.outcomes import Channel, Counters, Outcome
 from dflow_core.executor.parcel import NO_INFO, Parcel
 from dflow_core.executor.pump import Pump, Shared
 from dflow_core.executor.result_order import ResultOrder
 from dflow_core.executor.tables import make_table
-from dflow_core.executor.transactions import Channel, Counters, Outcome
 from dflow_core.message import FeedInfo
 from dflow_core.types import NO_LIMITS, AlignLimits
 
@@ -45,11 +45,13 @@ class GraphClient:
         last_id: Transaction ids begin above this.
         observer: Is told of everything that is fed, arrives and ends.
         limits, catches: Limits of alignment in force, and whether functions may raise exceptions.
+        needs: Inputs that each output needs; None says all.
     """
 
     def __init__(
         self, graph: str, inputs: Sequence[str], outputs: Sequence[str], backend: Backend, max_unfetched: int = 256,
         last_id: int = 0, limits: AlignLimits = NO_LIMITS, catches: bool = False, observer: Observer | None = None,
+        needs: Sequence[frozenset[int]] | None = None,
     ) -> None:
         self._graph = graph
         self._inputs = tuple(inputs)
@@ -59,6 +61,8 @@ class GraphClient:
         way = backend if observer is None else ObservedBackend(backend, observer)
         traces = Traces(CancelBoard(backend.cancel_words()))
         self._table = make_table(len(inputs), outputs, last_id, limits, observer, traces)
+        if needs is not None:
+            self._table.learn_needs(needs)
         self._main = Channel(endings=False)
         self._mutex = threading.RLock()
         self._lock = threading.Condition(self._mutex)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 
 from dflow_core.errors import CancelledError, DeadlineError, DflowError
 from dflow_core.executor.deadline_keeper import DeadlineKeeper
+from dflow_core.executor.outcomes import Channel
 from dflow_core.executor.pump import Shared
-from dflow_core.executor.transactions import Channel
 
 _WHERE = "raise the deadline, or look at the node that held it"
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dflow_core.errors import ClosedError, PoolExhaustedError, QueueFullError, WaitTimeoutError
 from dflow_core.executor.deadlines import earlier, remaining
 from dflow_core.executor.endings import Endings
+from dflow_core.executor.outcomes import Channel
 from dflow_core.executor.parcel import Parcel
 from dflow_core.executor.pump import Pump, Shared
-from dflow_core.executor.transactions import Channel
 from dflow_core.message import Block, FlowMsg, seal
 
 _ALLOC_SLICE = 0.02

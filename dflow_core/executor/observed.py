@@ -8,7 +8,8 @@ from typing import Protocol
 from dflow_core.errors import DflowError
 from dflow_core.executor.aligned_table import AlignedTable
 from dflow_core.executor.backend import Backend
-from dflow_core.executor.transactions import Outcome, Transaction, TransactionTable
+from dflow_core.executor.outcomes import Outcome
+from dflow_core.executor.transactions import Transaction, TransactionTable
 from dflow_core.message import Block, FlowMsg
 
 

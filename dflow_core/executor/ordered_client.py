@@ -6,7 +6,7 @@ import heapq
 
 from dflow_core.executor.client import GraphClient
 from dflow_core.executor.deadlines import deadline_in
-from dflow_core.executor.transactions import Channel, Outcome
+from dflow_core.executor.outcomes import Channel, Outcome
 
 
 class InOrder:

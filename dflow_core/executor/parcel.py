@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dflow_core.executor.transactions import Channel
+from dflow_core.executor.outcomes import Channel
 from dflow_core.message import Alloc, Block, DataFlag, FeedInfo, FlowMsg, MsgInfo, PlainBlock, encode
 
 NO_INFO = FeedInfo()

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from dflow_core.errors import WaitTimeoutError
 from dflow_core.executor.backend import Backend
 from dflow_core.executor.other_ends import OtherEnds
-from dflow_core.executor.transactions import Channel, Outcome, TransactionTable
+from dflow_core.executor.outcomes import Channel, Outcome
+from dflow_core.executor.transactions import TransactionTable
 from dflow_core.message import FlowMsg
 
 _SLICE = 0.1

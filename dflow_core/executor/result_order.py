@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dflow_core.executor.transactions import Outcome
+from dflow_core.executor.outcomes import Outcome
 
 
 class ResultOrder:

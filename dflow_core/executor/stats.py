@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dflow_core.executor.meter import MeterReader, NodeStats
-from dflow_core.executor.transactions import Counters
+from dflow_core.executor.outcomes import Counters
 from dflow_core.spi import Deployment, InstanceStatus, QueueStats
 
 

@@ -9,7 +9,7 @@ ends the whole transaction at once; what still arrives of it is counted as late 
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -24,70 +24,12 @@ from dflow_core.executor.aligner import REMEMBERED, RecentKeys
 from dflow_core.executor.cancel_board import CancelBoard, no_words
 from dflow_core.executor.cancelling import Deadlines, Traces
 from dflow_core.executor.error_messages import error_of
+from dflow_core.executor.outcomes import Channel, Counters, Outcome
 from dflow_core.message import Aux, DataFlag, FlowMsg, child_token, root_token
 
 MAX_TRANS_ID = 2**64 - 2
 _FIRST_ROUND = 1 << 32  # parts of a message have lower numbers
 _SPECIAL = DataFlag.SKIP | DataFlag.END | DataFlag.ERROR
-
-
-@dataclass(slots=True)
-class Outcome:
-    """One thing a transaction gave.
-
-    Args:
-        trans_id: Transaction.
-        messages: One message per output; None where that output was skipped. Empty if there is an error, or if the
-            transaction ended without a result of its own.
-        error: What ended it.
-        last: Whether the transaction ends with this.
-        dropped: Whether it ended without any result.
-        reason: Why, where a queue dropped a message of it.
-    """
-
-    trans_id: int
-    messages: tuple[FlowMsg | None, ...] = ()
-    error: DflowError | None = None
-    last: bool = False
-    dropped: bool = False
-    reason: str = ""
-
-
-@dataclass(slots=True)
-class Channel:
-    """Where outcomes of some transactions go: one for `feed`/`fetch`, one for each `map` or call.
-
-    Args:
-        endings: Whether transactions that end without a result, or after their last one, say so.
-    """
-
-    endings: bool = True
-    outcomes: deque[Outcome] = field(default_factory=deque)
-    open: int = 0
-
-    def has_outcomes(self) -> bool:
-        """Whether there is something to take."""
-        return bool(self.outcomes)
-
-    def end(self, outcome: Outcome) -> None:
-        """Take the last outcome of a transaction; where it says no more than that, a waiting result says it too."""
-        self.open -= 1
-        if outcome.error is None and self.outcomes and self.outcomes[-1].trans_id == outcome.trans_id:
-            self.outcomes[-1].last = True
-        elif outcome.error is not None or self.endings:
-            self.outcomes.append(outcome)
-
-
-@dataclass(slots=True)
-class Counters:
-    """Totals since the start: fed = delivered + failed + dropped + in flight; of the failed, some were cancelled."""
-
-    fed: int = 0
-    delivered: int = 0
-    failed: int = 0
-    dropped: int = 0
-    late: int = 0
-    cancelled: int = 0
 
 
 @dataclass(slots=True)
@@ -99,6 +41,7 @@ class Transaction:
         tokens: For each output, the xor of its tokens and of what has arrived.
         ports: How often each input was fed; empty where all were fed at once.
         rounds: How often it was fed: an id may be used again while the first use is under way.
+        concerned: For each round the outputs that its inputs reach; empty where all were fed at once.
         seen: Messages that have arrived, by output and label; counted where there are several rounds.
         results, arrived: Sets of results by label, and the outputs that have spoken.
         delivered: Results given to the channel.
@@ -109,6 +52,7 @@ class Transaction:
     tokens: list[int]
     ports: dict[int, int] = field(default_factory=dict)
     rounds: int = 1
+    concerned: dict[int, set[int]] = field(default_factory=dict)
     seen: dict[tuple[int, int], int] = field(default_factory=dict)
     results: dict[int, list[FlowMsg | None]] = field(default_factory=dict)
     arrived: dict[int, set[int]] = field(default_factory=dict)
@@ -136,6 +80,15 @@ class TransactionTable:
         self._deadlines = Deadlines()
         self._short: OrderedDict[int, set[int]] = OrderedDict()  # ended before these inputs were fed
         self._spent = RecentKeys()  # nodes drop what comes of them
+        self._needs: Sequence[frozenset[int]] = [frozenset(range(inputs))] * outputs
+
+    def learn_needs(self, needs: Sequence[frozenset[int]]) -> None:
+        """Say which inputs each output needs: what is fed in pieces concerns only the outputs it reaches.
+
+        Args:
+            needs: Inputs by output.
+        """
+        self._needs = needs
 
     @property
     def in_flight(self) -> int:
@@ -196,12 +149,41 @@ class TransactionTable:
             self.counters.fed += 1
             channel.open += 1
             if len(ports) < len(last):
+                found.tokens = [0] * self._outputs
                 found.ports.update(dict.fromkeys(ports, 1))
+                self._concern(found, ports, 0, token)
         else:
-            token = _again(self._open[trans_id], ports, token)
+            token = self._again(self._open[trans_id], ports, token)
         if deadline is not None:
             self._deadlines.add(trans_id, deadline, self._open, len(self._open))
         return token
+
+    def _again(self, transaction: Transaction, ports: Sequence[int], token: int) -> int:
+        """The token of what is fed for a transaction in flight: its root token, or for a further round one of its own.
+
+        Args:
+            transaction: The transaction.
+            ports: Inputs that are fed.
+            token: Its root token.
+        """
+        is_whole = not transaction.ports
+        round_ = transaction.rounds if is_whole else max(transaction.ports.get(port, 0) for port in ports)
+        own = child_token(token, _FIRST_ROUND + round_) if round_ else token
+        transaction.rounds = max(transaction.rounds, round_ + 1)
+        if is_whole:
+            transaction.tokens = [one ^ own for one in transaction.tokens]
+        else:
+            transaction.ports.update(dict.fromkeys(ports, round_ + 1))
+            self._concern(transaction, ports, round_, own)
+        return own
+
+    def _concern(self, transaction: Transaction, ports: Sequence[int], round_: int, token: int) -> None:
+        """Wait for the outputs that inputs reach, if they are not waited for in this round."""
+        reached = transaction.concerned.setdefault(round_, set())
+        for output, needs in enumerate(self._needs):
+            if output not in reached and not needs.isdisjoint(ports):
+                reached.add(output)
+                transaction.tokens[output] ^= token
 
     def is_open(self, trans_id: int) -> bool:
         """Whether a transaction is in flight."""
@@ -301,10 +283,12 @@ class TransactionTable:
         return self._short.get(trans_id, set()).issuperset(ports) and bool(ports)
 
     def _unfed(self, transaction: Transaction) -> tuple[int, ...]:
-        """Inputs of the graph that were not fed for a transaction."""
+        """Inputs of the graph that were not fed for a transaction, and that outputs it reaches need."""
         if not transaction.ports:
             return ()
-        return tuple(port for port in range(self._inputs) if port not in transaction.ports)
+        reached = {output for outputs in transaction.concerned.values() for output in outputs}
+        needed = {port for output in reached for port in self._needs[output]}
+        return tuple(sorted(needed - transaction.ports.keys()))
 
     def _collect(self, transaction: Transaction, output: int, msg: FlowMsg) -> None:
         """Put a message beside those of the other outputs; deliver the set once each output has spoken."""
@@ -313,7 +297,10 @@ class TransactionTable:
                 transaction.delivered += 1
                 transaction.channel.outcomes.append(Outcome(msg.info.trans_id, (msg,)))
             return
-        label = msg.info.data_label
+        if transaction.channel.by_output:
+            self._pass_on(transaction, output, msg)
+            return
+        label, count = msg.info.data_label, 0
         if transaction.rounds > 1:
             count = transaction.seen[output, label] = transaction.seen.get((output, label), -1) + 1
             label |= count << 32
@@ -322,8 +309,16 @@ class TransactionTable:
         arrived.add(output)
         if not msg.info.data_flag & DataFlag.SKIP:
             row[output] = msg
-        if len(arrived) == self._outputs:
+        if len(arrived) == (len(transaction.concerned.get(count, ())) or self._outputs):
             self._deliver(transaction, label)
+
+    def _pass_on(self, transaction: Transaction, output: int, msg: FlowMsg) -> None:
+        """Give a message as a result of its own."""
+        transaction.arrived.setdefault(0, set()).add(output)
+        if not msg.info.data_flag & DataFlag.SKIP:
+            transaction.delivered += 1
+            row = tuple(msg if port == output else None for port in range(self._outputs))
+            transaction.channel.outcomes.append(Outcome(msg.info.trans_id, row))
 
     def _deliver(self, transaction: Transaction, label: int) -> None:
         row = transaction.results.pop(label)
@@ -342,6 +337,10 @@ class TransactionTable:
 
     def _finish(self, trans_id: int, transaction: Transaction, outcome: Outcome) -> None:
         del self._open[trans_id]
+        if outcome.error is not None and transaction.channel.by_output:
+            reached = {output for outputs in transaction.concerned.values() for output in outputs}
+            waited = reached or set(range(self._outputs))
+            outcome.silent = tuple(sorted(waited - transaction.arrived.get(0, set())))
         unfed = self._unfed(transaction)
         if unfed:
             self._short[trans_id] = set(unfed)
@@ -363,23 +362,3 @@ def _counted(trans_id: int) -> int:
         raise UsageError("there are no more transaction ids", hint="start the graph again, or feed lower ids")
     return trans_id
 
-
-def _again(transaction: Transaction, ports: Sequence[int], token: int) -> int:
-    """The token of what is fed for a transaction in flight: its root token, or for a further round one of its own.
-
-    Args:
-        transaction: The transaction.
-        ports: Inputs that are fed.
-        token: Its root token.
-    """
-    is_whole = not transaction.ports
-    round_ = transaction.rounds if is_whole else max(transaction.ports.get(port, 0) for port in ports)
-    if not is_whole:
-        transaction.ports.update(dict.fromkeys(ports, round_ + 1))
-    if not round_:
-        return token
-    own = child_token(token, _FIRST_ROUND + round_)
-    if round_ >= transaction.rounds:
-        transaction.rounds = round_ + 1
-        transaction.tokens = [one ^ own for one in transaction.tokens]
-    return own

@@ -30,7 +30,7 @@ FOR_PLUGINS = {"spi", "graph", "model", "message", "types", "errors", "udf"}
 # Plugins that stand on top of the core, as the command line does: they plug nothing in, and may bring commands.
 APPLICATIONS = {
     "dflow_offline_inference": {"session", "deploy", "cli"}, "dflow_pne_udf": {"cli", "options"},
-    "dataflow": {"session", "options"},
+    "dataflow": {"session", "options", "executor"},
 }
 
 # A library, and the modules it may be imported by.

@@ -126,9 +126,10 @@ def test_what_is_known_of_functions_is_kept() -> None:
 def test_balance_has_an_inner_config() -> None:
     config = ff.BalanceConfig(2, 3, ff.AffinityPolicy.ROW_AFFINITY)
     config.set_data_pos([(0, 1), (1, 2)])
-    inner = config.get_inner_config()
-    assert (inner.rows, inner.cols, inner.data_pos, int(inner.policy)) == (2, 3, [(0, 1), (1, 2)], 1)
-    assert ff.AffinityPolicy.COL_AFFINITY.inner_type == 2
+    inner = config.get_inner_config().core
+    assert (inner.row_num, inner.col_num, inner.positions) == (2, 3, ((0, 1), (1, 2)))
+    assert inner.affinity_policy is ff.AffinityPolicy.ROW_AFFINITY.inner_type
+    assert ff.AffinityPolicy.COL_AFFINITY.inner_type.value == 2
 
 
 def test_the_logger_takes_members_only(monkeypatch) -> None:

@@ -169,5 +169,6 @@ def test_a_workspace_tells_who_owns_which_ports(folder) -> None:
     assert (config["input_num"], config["output_num"], config["target_bin"]) == (3, 3, "libfunc_arithmetic.so")
     assert config["workspace"] == str((folder / "Arithmetic_fnode_ws").resolve()) and config["heavy_load"] is True
     assert (folder / "Arithmetic_fnode_ws" / "src_python" / "Arithmetic.pkl").stat().st_size > 0
+    assert config["running_resources_info"] == [{"type": "memory", "num": 100}, {"type": "cpu", "num": 2}]
     add.fnode()
     assert (folder / "add_fnode_ws" / "func_add.json").exists()

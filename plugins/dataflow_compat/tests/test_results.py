@@ -18,11 +18,13 @@ class Source:
     def __init__(self, *rows: tuple[FlowMsg | None, ...] | DflowError) -> None:
         self.rows = deque(rows)
 
-    def __call__(self, timeout: float | None) -> tuple[tuple[FlowMsg | None, ...], DflowError | None]:
+    def __call__(self, timeout: float | None) -> tuple[tuple[FlowMsg | None, ...], DflowError | None, tuple[int, ...]]:
         if not self.rows:
             raise WaitTimeoutError("nothing")
         row = self.rows.popleft()
-        return ((), row) if isinstance(row, DflowError) else (row, None)
+        if isinstance(row, DflowError):
+            return (), row, ()
+        return ((), *row) if isinstance(row[0], DflowError) else (row, None, ())
 
 
 def msgs(count: int) -> list[FlowMsg]:
@@ -70,17 +72,25 @@ def test_an_error_reaches_every_output_once() -> None:
     assert results.take([0, 1], source, 1) == [a, b]
 
 
+def test_an_error_takes_the_place_of_what_did_not_come() -> None:
+    error = NodeError("no")
+    a, b, c = msgs(3)
+    results, source = Results(2), Source((a, None), (error, (1,)), (b, c))
+    assert results.take([0, 1], source, 1) == [a, error]
+    assert results.take([0, 1], source, 1) == [b, c]
+
+
 def test_a_thread_gets_what_another_one_fetched() -> None:
     a, b = msgs(2)
     results, is_waiting, go = Results(2), threading.Event(), threading.Event()
     got: list[object] = []
 
-    def slow(timeout: float | None) -> tuple[tuple[FlowMsg, ...], None]:
+    def slow(timeout: float | None) -> tuple[tuple[FlowMsg, ...], None, tuple[()]]:
         is_waiting.set()
         assert go.wait(5)
-        return (a, b), None
+        return (a, b), None, ()
 
-    def never(timeout: float | None) -> tuple[tuple[FlowMsg, ...], None]:
+    def never(timeout: float | None) -> tuple[tuple[FlowMsg, ...], None, tuple[()]]:
         raise AssertionError("two threads fetch at once")
 
     first = threading.Thread(target=lambda: got.extend(results.take([0], slow, 5)))

@@ -66,7 +66,7 @@ def test_tensors_pass_through_functions_methods_and_hand_written_classes(started
     scale.add_process_point(point)
     counter = Counter.fnode(5)
     scaled = scale(counter.add(double.fnode()(a)))
-    graph = df.FlowGraph([scaled, *counter.where(b)])
+    graph = df.FlowGraph([scaled, *counter.where(b), scaled])  # an output may stand there twice
     info = df.FlowInfo(3, 4)
     info.set_user_data(b"user")
     assert graph.feed_data({a: np.ones(2), b: 1}, info) == 0
@@ -75,6 +75,9 @@ def test_tensors_pass_through_functions_methods_and_hand_written_classes(started
     assert (got.start_time, got.end_time, got.transaction_id, bytes(got.user_data[:5]), got.data_size) == (
         3, 4, 1, b"user\0", 0)
     assert graph.fetch([1, 2], LIMIT) == ([0, (1, 0)], 0)
+    assert graph.feed_data({a: np.ones(2), b: 1}) == 0
+    (one, *_, two), code = graph.fetch(timeout=LIMIT)
+    assert (values([one, two]), code) == ([[90.0, 90.0]] * 2, 0)
     # what is refused is refused before it is fed
     assert graph.feed_data({a: np.ones(3), b: 1}) == 145021
     assert graph.feed_data({a: np.ones(2)}) == graph.feed_data({}) == graph.feed({}) == 145000
@@ -92,7 +95,7 @@ def test_tensors_pass_through_functions_methods_and_hand_written_classes(started
     assert graph.feed_data({a: [-9.0, 0.0], b: 1}) == 0
     assert graph.fetch_data(timeout=LIMIT)[2] == 9900007
     assert graph.feed_data({a: [1.0, 0.0], b: 1}) == 0
-    assert values(graph.fetch_data([0], LIMIT)[0]) == [[100.0, 80.0]]
+    assert values(graph.fetch_data([3], LIMIT)[0]) == [[110.0, 90.0]]
     assert "9900007" in capsys.readouterr().out
     with pytest.raises(df.DfException):
         graph.set_contains_n_mapping_node(True)
@@ -122,8 +125,11 @@ def test_objects_arrays_texts_and_nothing_pass_through(started) -> None:
         assert graph.feed_data({a: tensor, b: 5}) == 0
         assert values(graph.fetch_data(timeout=LIMIT)[0]) == [5, [value, value]]
     assert graph.feed({a: tensor, b: Celsius(3.5)}) == 0
+    tensor.numpy()[...] = 9  # what was handed over is not changed
     (celsius, same), code = graph.fetch(timeout=LIMIT)
     assert code == 0 and celsius.degrees == 3.5 and same.numpy().tolist() == [2, 2]
+    same.numpy()[0] = 5
+    assert same.numpy().tolist() == [5, 2]
     # the end of a sequence is an empty message with a flag
     assert graph.feed_data({}, df.FlowInfo(flow_flags=df.FlowFlag.DATA_FLOW_FLAG_EOS)) == 0
     tensors, info, code = graph.fetch_data(timeout=LIMIT)

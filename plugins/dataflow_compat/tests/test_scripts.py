@@ -89,11 +89,30 @@ def test_a_cpp_function_calls_a_model_and_a_model_gets_batches_by_time(tmp_path,
     ]
 
 
+def test_functions_of_a_class_are_controlled_by_another_node(tmp_path) -> None:
+    assert run(tmp_path, "controlled") == [
+        "small [[3]]", "large [[8]]", "answer ([{'limit': 9, 'passed': 1}], 0)", "small [[8]]",
+        "nothing more ([], 545601)",
+    ]
+
+
 def test_models_of_two_frameworks_are_chained_with_aliases_and_a_deploy_file(tmp_path, models) -> None:
     lines = run(tmp_path, "chained", models)
     assert lines[-3:] == [
         "[['onnx_add'], ['tf_add']]", "0", "0 [[11.0, 12.0, 13.0], [21.0, 22.0, 23.0]]",
     ]
+
+
+def test_parts_of_a_message_are_dealt_out_and_put_together(tmp_path) -> None:
+    assert run(tmp_path, "balanced")[-1] == "0 [[2.0, 12.0, 22.0, 32.0]]"
+
+
+def test_functions_raise_exceptions_that_others_are_told_of(tmp_path) -> None:
+    assert run(tmp_path, "exceptions")[-2:] == ["345103 [] 5 6 7 b'who'", "0 [[1, 1], [1, -2, 200]]"]
+
+
+def test_results_of_several_instances_come_in_order(tmp_path) -> None:
+    assert run(tmp_path, "instances")[-1] == "[0, 1, 2, 3, 4, 5, 6, 7] [0, 1]"
 
 
 def test_a_loop_feeds_and_fetches_in_two_threads(tmp_path) -> None:

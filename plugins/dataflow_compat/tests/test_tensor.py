@@ -10,6 +10,7 @@ import pytest
 import dataflow as df
 from dataflow.data_type import DT_BF16
 from dataflow.flow_func import flowfunc_wrapper as fw
+from dflow_core.message import MsgInfo, encode
 
 FLOATS = df.TensorDesc(df.DT_FLOAT, [2])
 
@@ -114,6 +115,12 @@ def test_a_native_tensor_is_wrapped() -> None:
     native = fw.Tensor(np.arange(10, dtype=np.uint32).reshape(2, 5))
     assert df.Tensor(native).numpy().tolist() == native.native_array().tolist()
     assert repr(native) == "Tensor(shape=[2, 5, ], data_type=8, data_size=40, element_cnt=10, data=...)"
+
+
+def test_a_native_message_is_wrapped() -> None:
+    assert df.Tensor(fw.FlowMsg(encode(np.arange(3), MsgInfo()))).numpy().tolist() == [0, 1, 2]
+    with pytest.raises(df.DfException):
+        df.Tensor(fw.FlowMsg())
 
 
 def test_a_tensor_travels() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from dflow_core.errors import AlignmentError, DflowError, LateError, MissingError, UsageError
 from dflow_core.executor.aligned_table import AlignedTable
-from dflow_core.executor.transactions import Channel, Outcome
+from dflow_core.executor.outcomes import Channel, Outcome
 from dflow_core.message import DataFlag, FlowMsg, HeapBlock, MsgInfo, encode, root_token
 from dflow_core.testing.clock import FakeClock
 from dflow_core.types import AlignLimits

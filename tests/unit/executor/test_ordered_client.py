@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from dflow_core.errors import NodeError
 from dflow_core.executor.ordered_client import InOrder
-from dflow_core.executor.transactions import Channel, Outcome, TransactionTable
+from dflow_core.executor.outcomes import Channel, Outcome
+from dflow_core.executor.transactions import TransactionTable
 from dflow_core.message import FlowMsg, MsgInfo
 
 

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from dataflow import codes
 from dataflow.feeding import bound_objects, bound_tensors
 from dataflow.flow_info import FlowFlag, FlowInfo
 from dataflow.nodes import FlowData, FlowNode, FlowOutput
-from dataflow.results import Item, Results
+from dataflow.results import Item
+from dataflow.runner import GraphRunner, logged_code
 from dataflow.runtime import Runtime, given_options
-from dataflow.settings import is_compile_only
+from dataflow.settings import is_compile_only, is_placed
 from dataflow.tensor import Tensor
 from dataflow.utils import log
-from dataflow.utils.errors import DfException, code_of
+from dataflow.utils.errors import DfException
 from dataflow.utils.name_scope import name_scope
 from dataflow.values import object_of, tensor_of
 from dflow_core import graph as core
-from dflow_core.errors import DflowError
+from dflow_core.errors import DflowError, RaisedError
 from dflow_core.message import FeedInfo, FlowMsg
 
-if TYPE_CHECKING:
-    from dflow_core.executor import GraphClient
-    from dflow_core.session import RunningGraph
-
 __all__ = ["FlowGraph"]
+
+_LONGEST_MS = 600_000
 
 
 class FlowGraph:
@@ -56,7 +53,6 @@ class FlowGraph:
             self.name = unique
         self.graph_options = options
         self.graph_id = Runtime.graph_id()
-        self._session = session
         self._outputs = outputs
         self._output_idx_mapping = native_positions(outputs)
         unique_outputs = list(dict.fromkeys((output.node, output.index) for output in outputs))
@@ -67,18 +63,23 @@ class FlowGraph:
         )
         self._inputs = _inputs_of(self._nodes)
         self._ports = {data: port for port, data in enumerate(self._inputs)}
-        self._results = Results(len(unique_outputs))
-        self._all = list(range(len(unique_outputs)))
-        self._maps_freely = any(node._impl.batching(i) for node in self._nodes for i in range(node.input_num))
-        self._running: RunningGraph | None = None
-        self._client: GraphClient | None = None
-        self._starting = threading.Lock()
-        self.was_fed = False
+        by_node = sorted(range(len(outputs)), key=self._output_idx_mapping.__getitem__)
+        self._all = list(dict.fromkeys(self._positions[k] for k in by_node))
+        of_session = Runtime.options or {}
+        self._runner = GraphRunner(
+            self._impl, session, is_compile_only(of_session, options), is_placed(of_session, options)
+        )
+        self._is_ready = False
 
     @property
     def core_graph(self) -> core.FlowGraph:
         """The graph as the core knows it."""
         return self._impl
+
+    @property
+    def was_fed(self) -> bool:
+        """Whether its first feed was."""
+        return self._runner.was_fed
 
     def reachable_nodes(self) -> list[FlowNode]:
         """Its nodes, in the order they are found from the last output on."""
@@ -91,7 +92,43 @@ class FlowGraph:
             DfException: the graph was fed already.
         """
         self._check_not_fed()
-        self._maps_freely = self._maps_freely or bool(contains_n_mapping_node)
+        self._impl.set_contains_n_mapping_node(bool(contains_n_mapping_node))
+
+    def set_inputs_align_attrs(
+        self, align_max_cache_num: int, align_timeout: int, dropout_when_not_align: bool = False
+    ) -> None:
+        """Limit how long parts that belong together wait for each other, at nodes and at `fetch_data`.
+
+        Args:
+            align_max_cache_num: Incomplete sets kept at each place, 0 to 1024; 0 puts no limits in force.
+            align_timeout: Milliseconds after which an incomplete set is given up, 1 to 600000; -1 is never.
+            dropout_when_not_align: Whether what is given up is dropped; else functions get what there is, and
+                `fetch_data` returns 345104.
+
+        Raises:
+            DfException: a value it cannot have, or the graph was fed already.
+        """
+        self._check_not_fed()
+        if align_timeout != -1 and not 1 <= align_timeout <= _LONGEST_MS:
+            raise DfException(f"align_timeout must be -1 or 1 to {_LONGEST_MS}, got {align_timeout}")
+        try:
+            self._impl.set_inputs_align_attrs(
+                align_max_cache_num, None if align_timeout == -1 else align_timeout / 1000, dropout_when_not_align
+            )
+        except DflowError as error:
+            raise DfException(error) from error
+
+    def set_exception_catch(self, enable_exception_catch: bool = False) -> None:
+        """Let functions raise exceptions, which every other function is told of and `fetch_data` returns as 345103.
+
+        Raises:
+            DfException: another type of argument, or the graph was fed already.
+        """
+        self._check_not_fed()
+        try:
+            self._impl.set_exception_catch(enable_exception_catch)
+        except DflowError as error:
+            raise DfException(error) from error
 
     def feed_data(
         self, feed_dict: Mapping[FlowData, object] | None, flow_info: FlowInfo | None = None, timeout: int = -1,
@@ -114,9 +151,9 @@ class FlowGraph:
         """
         if not _is_info(flow_info):
             return codes.PARAM_INVALID
-        code = self._start()
-        if code:
+        if not self._is_ready and (code := self._start()):
             return code
+        self._is_ready = True
         if not feed_dict:
             if flow_info is None or not flow_info.flow_flags & FlowFlag.DATA_FLOW_FLAG_EOS:
                 return codes.PARAM_INVALID
@@ -127,7 +164,7 @@ class FlowGraph:
             except DfException as error:
                 log.error("feed_data of graph %s: %s", self.name, error)
                 return error.error_code
-        return self._feed(values, self._info(flow_info), timeout)
+        return self._runner.feed(values, self._info(flow_info), timeout)
 
     def feed(self, feed_dict: Mapping[FlowData, object], timeout: int = -1, partial_inputs: bool = False) -> int:
         """Feed objects: Tensors, None, objects of registered classes, and everything that can be pickled.
@@ -140,15 +177,15 @@ class FlowGraph:
         Returns:
             0, or the code of what went wrong.
         """
-        code = self._start()
-        if code:
+        if not self._is_ready and (code := self._start()):
             return code
+        self._is_ready = True
         try:
             values = bound_objects(self._inputs, feed_dict, partial_inputs)
         except DfException as error:
             log.error("feed of graph %s: %s", self.name, error)
             return error.error_code
-        return self._feed(values, None, timeout)
+        return self._runner.feed(values, None, timeout)
 
     def fetch_data(
         self, indexes: Sequence[int] | None = None, timeout: int = -1
@@ -167,10 +204,8 @@ class FlowGraph:
         if code:
             return [], FlowInfo(), code
         messages = [item for item in items if isinstance(item, FlowMsg)]
-        for error in dict.fromkeys(item for item in items if isinstance(item, DflowError)):
-            log.error("graph %s: %s", self.name, error)
-            code = code_of(error)
-        info = FlowInfo.of(messages[0].info) if messages else FlowInfo()
+        code = logged_code(self.name, items)
+        info = FlowInfo.of(messages[0].info) if messages else raised_info(items)
         if code:
             return [], info, code
         return [tensor_of(msg) for msg in messages if msg.body is not None and not msg.is_null], info, 0
@@ -191,7 +226,7 @@ class FlowGraph:
         objects: list[object] = []
         for item in items:
             if not isinstance(item, FlowMsg):
-                log.error("graph %s: %s", self.name, item)
+                logged_code(self.name, [item])
                 return [], codes.PARAM_INVALID
             try:
                 objects.append(object_of(item))
@@ -202,50 +237,16 @@ class FlowGraph:
 
     def _start(self) -> int:
         """Compile and start the graph, at the first feed; the code of what went wrong, or 0."""
-        if self._client is not None:
-            return codes.SUCCESS
-        with self._starting:
-            if self._client is not None or (self.was_fed and self._is_compile_only):
-                return codes.SUCCESS
-            self.was_fed = True
-            faults = [f"node {node.name}: {fault}" for node in self._nodes for fault in node.faults]
-            if faults:
-                log.error("graph %s cannot be built: %s", self.name, "; ".join(faults))
-                return codes.FAILED
-            try:
-                if self._is_compile_only:
-                    self._session.compile(self._impl)
-                    return codes.SUCCESS
-                self._running = self._session.run(self._impl)
-                self._client = self._running.client
-            except DflowError as error:
-                log.error("graph %s cannot be started: %s", self.name, error)
-                return codes.FAILED
-        return codes.SUCCESS
-
-    @property
-    def _is_compile_only(self) -> bool:
-        return is_compile_only(Runtime.options or {}, self.graph_options)
+        return self._runner.start([f"node {node.name}: {fault}" for node in self._nodes for fault in node.faults])
 
     def _info(self, flow_info: FlowInfo | None) -> FeedInfo | None:
         if flow_info is None:
             return None
-        if flow_info.transaction_id and not self._maps_freely:
+        maps_freely = self._impl.contains_n_mapping_node
+        if flow_info.transaction_id and not maps_freely:
             log.warning("graph %s has no n-mapping node: transaction id %d is not used", self.name,
                         flow_info.transaction_id)
-        return flow_info.to_core(keep_id=self._maps_freely)
-
-    def _feed(self, values: dict[int, object], info: FeedInfo | None, timeout: int) -> int:
-        if timeout < -1:
-            return codes.FAILED
-        if self._client is None:
-            return codes.SUCCESS  # compile only
-        try:
-            self._client.feed(values, info=info, timeout=None if timeout < 0 else timeout / 1000)
-        except DflowError as error:
-            log.error("feeding graph %s: %s", self.name, error)
-            return code_of(error)
-        return codes.SUCCESS
+        return flow_info.to_core(keep_id=maps_freely)
 
     def _take(self, indexes: Sequence[int] | None, timeout: int) -> tuple[list[Item], int]:
         wanted = self._positions if indexes is None else self._wanted(indexes)
@@ -253,22 +254,13 @@ class FlowGraph:
             return [], codes.PARAM_INVALID
         if Runtime.context is None:
             raise AttributeError("df.finalize was called: there is no graph to fetch from")
-        if self._client is None or timeout < -1 or len(set(wanted)) != len(wanted):
+        if indexes and len(set(indexes)) != len(indexes):
             return [], codes.FAILED
-        try:
-            return self._results.take(
-                wanted, self._next_outcome, None if timeout < 0 else timeout / 1000
-            ), codes.SUCCESS
-        except DflowError as error:
-            code = code_of(error, codes.MODEL_EXECUTE_TIMEOUT if timeout else codes.QUEUE_EMPTY)
-            if code == codes.FAILED:
-                log.error("fetching from graph %s: %s", self.name, error)
-            return [], code
-
-    def _next_outcome(self, timeout: float | None) -> tuple[Sequence[FlowMsg | None], DflowError | None]:
-        assert self._client is not None
-        outcome = self._client.fetch(timeout)
-        return outcome.messages, outcome.error
+        once = list(dict.fromkeys(wanted))
+        if len(once) == len(wanted):
+            return self._runner.take(wanted, timeout)
+        items, code = self._runner.take(once, timeout)  # an output that stands twice among the graph's
+        return [items[once.index(position)] for position in wanted] if items else [], code
 
     def _wanted(self, indexes: Sequence[int]) -> list[int] | None:
         """Positions in the core's graph, or None if there is no such output."""
@@ -282,8 +274,18 @@ class FlowGraph:
         return [self._positions[index] for index in indexes]
 
     def _check_not_fed(self) -> None:
-        if self.was_fed:
+        if self._runner.was_fed:
             raise DfException(f"graph {self.name} was fed already")
+
+
+def raised_info(items: Sequence[Item]) -> FlowInfo:
+    """What went with the message that a function was working on when it raised an exception."""
+    error = next((item for item in items if isinstance(item, RaisedError)), None)
+    if error is None:
+        return FlowInfo()
+    info = FlowInfo(error.start_time, error.end_time, error.flow_flags, error.trans_id or 0)
+    info.user_data[: len(error.user_data)] = error.user_data
+    return info
 
 
 def _is_info(flow_info: object) -> bool:

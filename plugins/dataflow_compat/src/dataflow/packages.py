@@ -122,8 +122,9 @@ def _packed(code: udf.PythonFunc, functions: Sequence[Function], name: str) -> F
     ranges = port_ranges([(function.inputs, function.outputs) for function in functions])
     specs = tuple(
         FuncSpec(
-            function.name, inputs, outputs, n_mapping=is_generator(function.func) or function.choice is not None,
-            generator=is_generator(function.func),
+            function.name, inputs, outputs, stream_input=function.stream_input,
+            n_mapping=is_generator(function.func) or function.choice is not None or function.stream_input,
+            generator=is_generator(function.func) and not function.stream_input,
         )
         for function, (inputs, outputs) in zip(functions, ranges)
     )

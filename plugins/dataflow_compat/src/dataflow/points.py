@@ -25,6 +25,7 @@ __all__ = [
     "Framework",
     "FuncProcessPoint",
     "GraphProcessPoint",
+    "init_value",
 ]
 
 INT64 = range(-(2**63), 2**63)
@@ -162,7 +163,7 @@ class FuncProcessPoint(Point):
         if not isinstance(attr_name, str):
             raise TypeError(f"attr_name must be a str, got {attr_name!r}")
         try:
-            self._func.set_init_param(attr_name, _core_value(attr_value))
+            self._func.set_init_param(attr_name, init_value(attr_value))
         except DflowError as error:
             raise TypeError(str(error)) from error
 
@@ -190,11 +191,16 @@ class FuncProcessPoint(Point):
 Invoked: TypeAlias = GraphProcessPoint | FlowGraphProcessPoint
 
 
-def _core_value(value: object) -> str | bool | int | float | DataType | list[object]:
+def init_value(value: object) -> str | bool | int | float | DataType | list[object]:
+    """An init parameter as the core takes it.
+
+    Raises:
+        TypeError: nothing a parameter can be.
+    """
     if isinstance(value, DType):
         return core_type_of(value)
     if isinstance(value, list):
-        return [_core_value(item) for item in value]
+        return [init_value(item) for item in value]
     if isinstance(value, float):
         return float(np.float32(value))  # parameters are floats of 32 bits
     if isinstance(value, (bool, str)):

@@ -18,9 +18,11 @@ from dflow_core.message import FlowMsg
 __all__ = ["Item", "Results"]
 
 Item: TypeAlias = FlowMsg | DflowError
-Fetched: TypeAlias = "tuple[Sequence[FlowMsg | None], DflowError | None]"
+Fetched: TypeAlias = "tuple[Sequence[FlowMsg | None], DflowError | None, Sequence[int]]"
+"""Messages by output, or an error and the outputs that had given nothing before it."""
+
 FetchNext: TypeAlias = Callable[[float | None], Fetched]
-"""Waits so many seconds (None for ever) and gives the messages of one transaction by output, or its error."""
+"""Waits so many seconds (None for ever) and gives what comes next."""
 
 _SLICE = 1.0
 
@@ -79,20 +81,22 @@ class Results:
             self._is_empty = True
 
     def _fetch(self, wanted: Sequence[int], fetch_next: FetchNext, deadline: float | None) -> list[Item] | None:
-        messages, error = fetch_next(None if deadline is None else max(0.0, deadline - time.monotonic()))
-        if self._is_empty and wanted == self._order:
-            if error is not None:
-                return [error] * len(wanted)
+        messages, error, silent = fetch_next(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        if self._is_empty and error is None and wanted == self._order:
             whole = [msg for msg in messages if msg is not None]
             if len(whole) == len(wanted):
                 return list[Item](whole)
+        items: Sequence[Item | None] = messages if error is None else self._spread(error, silent)
         with self._changed:
-            for output, line in enumerate(self._lines):
-                item = error if error is not None else messages[output]
+            for item, line in zip(items, self._lines):
                 if item is not None:
                     line.append(item)
                     self._is_empty = False
         return None
+
+    def _spread(self, error: DflowError, silent: Sequence[int]) -> list[Item | None]:
+        """An error in the place of what did not come of its transaction; everywhere if all has come."""
+        return [error if output in silent or not silent else None for output in self._order]
 
     def _popped(self, wanted: Sequence[int]) -> list[Item]:
         taken = [self._lines[output].popleft() for output in wanted]

@@ -9,9 +9,10 @@ from dataflow.utils import log
 from dflow_core.errors import OptionError
 from dflow_core.options import find
 
-__all__ = ["MEANINGLESS", "is_compile_only", "translated"]
+__all__ = ["MEANINGLESS", "is_compile_only", "is_placed", "translated"]
 
 _RUN_FLAG = "ge.runFlag"
+_DEPLOY_INFO = ("ge.experiment.data_flow_deploy_info_path", "deploy_info")
 
 MEANINGLESS: Mapping[str, str] = {
     "ge.graphRunMode": "graphs are run for inference only",
@@ -81,3 +82,8 @@ def translated(options: Mapping[str, str], scope: str) -> dict[str, str]:
 def is_compile_only(session: Mapping[str, str], graph: Mapping[str, str]) -> bool:
     """Whether `ge.runFlag` asks for compiling without running."""
     return graph.get(_RUN_FLAG, session.get(_RUN_FLAG, "1")) == "0"
+
+
+def is_placed(session: Mapping[str, str], graph: Mapping[str, str]) -> bool:
+    """Whether a deploy file is named."""
+    return any(options.get(key) for options in (session, graph) for key in _DEPLOY_INFO)

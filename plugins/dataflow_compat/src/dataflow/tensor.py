@@ -128,8 +128,9 @@ class Tensor(BaseData):
         """The tensor as an array.
 
         Args:
-            copy: Whether to copy. Without it the array is a view, which cannot be written to while others read the same
-                message.
+            copy: Whether to copy. Without it the array is a view that can be written to; on the side of the caller a
+                tensor that lies in a message is copied for that, once. In a function the view is read-only: other nodes
+                may read the same message.
 
         Raises:
             DfException: a tensor of strings without `copy`.
@@ -138,7 +139,11 @@ class Tensor(BaseData):
             if not copy:
                 raise DfException("a tensor of strings has no view: use numpy(copy=True)")
             return _texts(self._impl)
-        return self._impl.copy() if copy else self._impl
+        if copy:
+            return self._impl.copy()
+        if not self._is_udf and not self._impl.flags.writeable:
+            self._impl, self._flow_msg = self._impl.copy(), None
+        return self._impl
 
     def get_shape(self) -> list[int]:
         """Dimensions; inside functions only, as the other getters.

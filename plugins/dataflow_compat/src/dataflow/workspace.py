@@ -73,10 +73,23 @@ def write_workspace(py_func: object, package: FuncPackage, folder: str | None) -
         }
         for spec in package.functions
     ]
-    config = config_of(clz, functions, (package.input_num, package.output_num), root, {})
+    config = config_of(clz, functions, (package.input_num, package.output_num), root, _resources(py_func))
     path = root.resolve() / f"func_{snake(clz)}.json"
     path.write_text(json.dumps(config, indent=4) + "\n", encoding="utf-8")
     return path
+
+
+def _resources(py_func: object) -> dict[str, object]:
+    """Keys about what `@pyflow` was told an instance needs."""
+    options = getattr(py_func, "_options", None)
+    needs: Mapping[str, object] = getattr(options, "resources", {})
+    found: dict[str, object] = {}
+    if needs:
+        names = {"num_cpus": "cpu"}
+        found["running_resources_info"] = [{"type": names.get(key, key), "num": num} for key, num in needs.items()]
+    if getattr(options, "visible_device_enable", False):
+        found["visible_device_enable"] = True
+    return found
 
 
 def python_workspace(config_path: str) -> FuncPackage | None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
 
 from dataflow import codes
-from dataflow.data_type import DType, _dflow_dtype_to_np_dtype, get_python_dtype_from_dwrapper_dtype
+from dataflow.data_type import DType, get_python_dtype_from_dwrapper_dtype
 from dataflow.data_wrapper import DataType
 from dataflow.flow_func.natives import FlowBufferFactory, FlowFlag, FlowMsg, MsgType, Tensor
 from dataflow.runtime import numpy_type_of
@@ -52,14 +51,7 @@ WARN = FlowFuncLogLevel.WARN
 ERROR = FlowFuncLogLevel.ERROR
 
 
-class AffinityPolicy(enum.IntEnum):
-    """Which parts of a matrix go to one instance."""
-
-    NO_AFFINITY = 0
-    ROW_AFFINITY = 1
-    COL_AFFINITY = 2
-
-
+AffinityPolicy = udf.AffinityPolicy
 NO_AFFINITY = AffinityPolicy.NO_AFFINITY
 ROW_AFFINITY = AffinityPolicy.ROW_AFFINITY
 COL_AFFINITY = AffinityPolicy.COL_AFFINITY
@@ -139,22 +131,19 @@ class BalanceConfig:
     """Where in a matrix the messages of one output stand."""
 
     def __init__(self) -> None:
-        self.data_pos: list[tuple[int, int]] = []
-        self.rows = 0
-        self.cols = 0
-        self.policy = AffinityPolicy.NO_AFFINITY
+        self.core = udf.BalanceConfig(0, 0)
 
     def set_data_pos(self, data_pos: Sequence[tuple[int, int]]) -> None:
         """The row and column of each message."""
-        self.data_pos = [(int(row), int(col)) for row, col in data_pos]
+        self.core.set_data_pos([(int(row), int(col)) for row, col in data_pos])
 
     def set_balance_weight(self, rows: int, cols: int) -> None:
         """The size of the matrix."""
-        self.rows, self.cols = rows, cols
+        self.core.row_num, self.core.col_num = rows, cols
 
-    def set_affinity_policy(self, policy: AffinityPolicy) -> None:
+    def set_affinity_policy(self, policy: udf.AffinityPolicy) -> None:
         """What goes to one instance."""
-        self.policy = AffinityPolicy(policy)
+        self.core.affinity_policy = udf.AffinityPolicy(policy)
 
 
 class MetaRunContext:
@@ -197,13 +186,11 @@ class MetaRunContext:
         """Send a message to an output of the node; 0, or 164000 if it is not the function's."""
         if msg is None:
             return codes.FUNC_SUCCESS
-        if balance is not None:
-            return self.set_multi_outputs(index, [msg], balance)
-        return self._core.set_output(index, msg.core)
+        return self._core.set_output(index, msg.core, None if balance is None else balance.core)
 
     def set_multi_outputs(self, index: int, msgs: Sequence[FlowMsg], balance: BalanceConfig) -> int:
-        """Send messages to one output, each with its place in the matrix."""
-        raise NotImplementedError("messages cannot be dealt out yet: the core has no balanced distribution")
+        """Send messages to one output, each with its place in the matrix; 0, or 164000 if they cannot be there."""
+        return self._core.set_multi_outputs(index, [msg.core for msg in msgs], balance.core)
 
     def run_flow_model(self, model_key: str, msgs: Sequence[FlowMsg], timeout: int) -> tuple[int, list[FlowMsg]]:
         """Call what was registered by `add_invoked_closure`: 0 and what it gives, or 564000 and nothing."""
@@ -219,11 +206,11 @@ class MetaRunContext:
 
     def raise_exception(self, exception_code: int, user_context_id: int) -> None:
         """Tell every function of the scope that the current transaction has failed."""
-        raise NotImplementedError("exceptions cannot be raised yet: the core does not spread them")
+        self._core.raise_exception(exception_code, user_context_id)
 
     def get_exception(self) -> tuple[bool, int, int]:
         """An exception that another function raised: whether there is one, its code, its context id."""
-        return False, 0, 0
+        return self._core.get_exception()
 
     def __repr__(self) -> str:
         return "MetaRunContext()"
@@ -231,4 +218,4 @@ class MetaRunContext:
 
 def init_func_datatype_manager(_table: Mapping[object, object]) -> None:
     """Upstream hands its table of types over here; ours is fixed, so there is nothing to do."""
-    assert _dflow_dtype_to_np_dtype
+    del _table

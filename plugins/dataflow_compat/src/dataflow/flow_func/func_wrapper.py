@@ -18,7 +18,7 @@ from dflow_core.errors import DflowError
 
 __all__ = ["init_wrapper", "proc_wrapper"]
 
-_Proc = Callable[[object, MetaRunContext, "list[FlowMsg]"], int]
+_Proc = Callable[..., int]
 _Init = Callable[[object, PyMetaParams], int]
 
 
@@ -37,7 +37,7 @@ def proc_wrapper(func_list: str | None = None) -> Callable[[_Proc], Callable[...
         def call(self: object, run_context: object, inputs: Sequence[object]) -> int:
             is_real = isinstance(run_context, udf.MetaRunContext)
             try:
-                msgs = [FlowMsg(_native_msg(msg)) for msg in inputs]
+                msgs = [_wrapped(item) for item in inputs]
                 return func(self, MetaRunContext(_native_context(run_context)), msgs)
             except DfAbortException as error:
                 log.warning("%s was broken off: %s", func.__qualname__, error)
@@ -89,8 +89,7 @@ def _native_context(context: object) -> native.MetaRunContext:
     return context
 
 
-def _native_msg(msg: object) -> native.FlowMsg:
-    if isinstance(msg, message.FlowMsg):
-        return native.FlowMsg(msg)
-    assert isinstance(msg, native.FlowMsg), f"no message: {msg!r}"
-    return msg
+def _wrapped(item: object) -> FlowMsg:
+    msg = native.FlowMsg(item) if isinstance(item, message.FlowMsg) else item
+    assert isinstance(msg, native.FlowMsg), f"no message: {item!r}"
+    return FlowMsg(msg)

@@ -11,6 +11,7 @@ from dataflow import codes
 from dataflow.data_type import DType, dtype_of
 from dataflow.data_wrapper import DataType
 from dataflow.tensor import MAX_RANK
+from dataflow.utils.errors import DfException
 from dflow_core import message
 from dflow_core.types import Array
 
@@ -116,6 +117,17 @@ class FlowMsg:
         """Its tensor, or None."""
         array = self.core.get_tensor()
         return None if array is None else Tensor(array)
+
+    def native_array(self) -> Array:
+        """The elements of its tensor, without a copy.
+
+        Raises:
+            DfException: it has none.
+        """
+        array = self.core.get_tensor()
+        if array is None:
+            raise DfException("the message has no tensor")
+        return array
 
     def get_raw_data(self) -> memoryview | None:
         """Its bytes, or None."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataflow import codes
 from dflow_core.errors import (
     AlignmentError,
+    ClosedError,
     DflowError,
     NodeError,
     PoolExhaustedError,
     QueueFullError,
+    RaisedError,
+    UsageError,
     WaitTimeoutError,
 )
 
@@ -51,6 +54,8 @@ def code_of(error: DflowError, empty: int = codes.MODEL_EXECUTE_TIMEOUT) -> int:
     """
     if isinstance(error, NodeError):
         return codes.visible(error.ret_code or codes.FUNC_FAILED)
+    if isinstance(error, RaisedError):
+        return codes.USER_RAISE_EXCEPTION
     if isinstance(error, AlignmentError):
         return codes.DATA_NOT_ALIGNED
     if isinstance(error, QueueFullError):
@@ -59,4 +64,6 @@ def code_of(error: DflowError, empty: int = codes.MODEL_EXECUTE_TIMEOUT) -> int:
         return codes.FAILED if error.never_fits else codes.QUEUE_FULL
     if isinstance(error, WaitTimeoutError):
         return empty
+    if isinstance(error, UsageError) and not isinstance(error, ClosedError):
+        return codes.PARAM_INVALID
     return codes.FAILED

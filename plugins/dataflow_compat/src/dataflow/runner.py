@@ -1,0 +1,148 @@
+"""A graph of the core that is started by its first feed and answers with codes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dataflow import codes
+from dataflow.results import Fetched, Item, Results
+from dataflow.utils import log
+from dataflow.utils.errors import code_of
+from dflow_core import graph as core
+from dflow_core.errors import DflowError
+from dflow_core.executor import Channel
+from dflow_core.message import FeedInfo
+from dflow_core.session import DFlowSession
+
+if TYPE_CHECKING:
+    from dflow_core.executor import GraphClient
+    from dflow_core.session import RunningGraph
+
+__all__ = ["GraphRunner", "logged_code"]
+
+
+class GraphRunner:
+    """Compiles, starts, feeds and fetches one graph. Any thread.
+
+    Args:
+        graph: The graph.
+        session: Where it runs.
+        is_compile_only: Whether it is compiled and never started.
+        is_placed: Whether a deploy file may give nodes several instances.
+    """
+
+    def __init__(
+        self, graph: core.FlowGraph, session: DFlowSession, is_compile_only: bool, is_placed: bool = False
+    ) -> None:
+        self._graph = graph
+        self._session = session
+        self._is_compile_only = is_compile_only
+        self._results = Results(len(graph.outputs))
+        self._channel: Channel | None = Channel(endings=False)
+        self._is_placed = is_placed
+        self._running: RunningGraph | None = None
+        self._client: GraphClient | None = None
+        self._starting = threading.Lock()
+        self._is_compiled = False
+        self.was_fed = False
+
+    def start(self, faults: Sequence[str] = ()) -> int:
+        """Compile and start the graph, unless that was done; 0, or FAILED with the reason in the log.
+
+        Args:
+            faults: Why it cannot be built, as far as its caller knows.
+        """
+        if self._client is not None:
+            return codes.SUCCESS
+        with self._starting:
+            if self._client is not None or self._is_compiled:
+                return codes.SUCCESS
+            self.was_fed = True
+            self._choose_channel()
+            if faults:
+                log.error("graph %s cannot be built: %s", self._graph.name, "; ".join(faults))
+                return codes.FAILED
+            try:
+                if self._is_compile_only:
+                    self._session.compile(self._graph)
+                    self._is_compiled = True
+                else:
+                    self._running = self._session.run(self._graph)
+                    self._client = self._running.client
+            except DflowError as error:
+                log.error("graph %s cannot be started: %s", self._graph.name, error)
+                return codes.FAILED
+        return codes.SUCCESS
+
+    def feed(self, values: dict[int, object], info: FeedInfo | None, timeout: int) -> int:
+        """Feed values.
+
+        Args:
+            values: By input.
+            info: What goes with them.
+            timeout: Milliseconds to wait for room; -1 has no limit.
+
+        Returns:
+            0, or the code of what went wrong.
+        """
+        if timeout < -1:
+            return codes.FAILED
+        if self._client is None:
+            return codes.SUCCESS  # compile only
+        try:
+            self._client.feed(
+                values, info=info, timeout=None if timeout < 0 else timeout / 1000, channel=self._channel
+            )
+        except DflowError as error:
+            log.error("feeding graph %s: %s", self._graph.name, error)
+            return code_of(error)
+        return codes.SUCCESS
+
+    def take(self, wanted: Sequence[int], timeout: int) -> tuple[list[Item], int]:
+        """The next message or error of each wanted output.
+
+        Args:
+            wanted: Outputs, each once.
+            timeout: Milliseconds to wait; -1 has no limit, 0 looks once.
+
+        Returns:
+            One for each and 0; or none and the code of what went wrong.
+        """
+        if self._client is None or timeout < -1 or len(set(wanted)) != len(wanted):
+            return [], codes.FAILED
+        try:
+            return self._results.take(
+                wanted, self._next_outcome, None if timeout < 0 else timeout / 1000
+            ), codes.SUCCESS
+        except DflowError as error:
+            code = code_of(error, codes.MODEL_EXECUTE_TIMEOUT if timeout else codes.QUEUE_EMPTY)
+            if code == codes.FAILED:
+                log.error("fetching from graph %s: %s", self._graph.name, error)
+            return [], code
+
+    def _choose_channel(self) -> None:
+        """How results come: each output by itself, as scripts expect; but aligned ones together, and those of several
+        instances in the order they were fed (where each input gives one output, runtime-semantics.md section 12).
+        """
+        if self._is_placed and not self._graph.contains_n_mapping_node:
+            self._graph.options["ordered"] = "1"
+            self._channel = None
+        elif self._channel is not None:
+            self._channel.by_output = self._graph.options.get("align_max_cache", "0") == "0"
+
+    def _next_outcome(self, timeout: float | None) -> Fetched:
+        assert self._client is not None
+        channel = self._channel
+        outcome = self._client.fetch(timeout) if channel is None else self._client.take(channel, timeout)
+        return outcome.messages, outcome.error, outcome.silent
+
+
+def logged_code(graph: str, items: Sequence[Item]) -> int:
+    """The code of the last error among fetched items, each of which is told in the log; 0 if there is none."""
+    code = codes.SUCCESS
+    for error in dict.fromkeys(item for item in items if isinstance(item, DflowError)):
+        log.error("graph %s: %s", graph, error)
+        code = code_of(error)
+    return code
