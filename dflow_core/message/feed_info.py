@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dflow_core.errors import UsageError
 from dflow_core.message.info import MsgInfo
+
+_U32, _U64 = (1 << 32) - 1, (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,9 @@ class FeedInfo:
         user_data: Up to 64 bytes.
         route_label: Key by which nodes with `dispatch="sticky"`, or placed by a deploy file, pick an instance, such as
             the number of a camera; 0 is none.
+
+    Raises:
+        UsageError: a number is negative or too large.
     """
 
     start_time: int = 0
@@ -26,6 +32,11 @@ class FeedInfo:
     transaction_id: int = 0
     user_data: bytes = b""
     route_label: int = 0
+
+    def __post_init__(self) -> None:
+        times = self.start_time | self.end_time | self.transaction_id
+        if not (0 <= times <= _U64 and 0 <= self.flow_flags | self.route_label <= _U32):
+            raise UsageError(f"a number is out of range in {self!r}: times and ids have 64 bits, flags and labels 32")
 
     @classmethod
     def of(cls, info: MsgInfo) -> FeedInfo:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from dflow_core.errors import ClosedError
+from dflow_core.errors import ClosedError, UsageError
 from dflow_core.executor.routing import LoadPicker, Picker, Rerouter, fixed, picked, target_of
-from dflow_core.message import Block, HeapBlock, MsgInfo, encode, routing_of
+from dflow_core.message import Block, FeedInfo, HeapBlock, MsgInfo, encode, routing_of
 from dflow_core.model import Route
 from dflow_core.spi import Queue
 
@@ -91,3 +91,12 @@ def test_a_route_with_one_queue_needs_no_picking():
 def test_a_block_says_where_it_goes():
     block = encode(b"x", MsgInfo(trans_id=1 << 60, route_label=7), HeapBlock).block
     assert block is not None and routing_of(block) == (1 << 60, 7)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"route_label": -1}, {"route_label": 1 << 32}, {"start_time": -1}, {"flow_flags": 1 << 32}]
+)
+def test_numbers_that_do_not_fit_into_a_head_are_refused_at_once(wrong):
+    with pytest.raises(UsageError, match="out of range in FeedInfo"):
+        FeedInfo(**wrong)
+    FeedInfo((1 << 64) - 1, 0, (1 << 32) - 1, 0, b"", (1 << 32) - 1)

@@ -17,7 +17,6 @@ _DEPLOY_INFO = ("ge.experiment.data_flow_deploy_info_path", "deploy_info")
 MEANINGLESS: Mapping[str, str] = {
     "ge.graphRunMode": "graphs are run for inference only",
     "ge.exec.deviceId": "devices are chosen by the deploy plan",
-    "ge.exec.logicalDeviceId": "devices are chosen by the deploy plan",
     "ge.exec.logicalDeviceClusterDeployMode": "there is one way to deploy",
     "ge.externalWeight": "weights always stay in the compiled file",
     "ge.externalWeightDir": "weights always stay in the compiled file",
