@@ -145,7 +145,8 @@ def libraries(_: int) -> list[int]:
     return [cv2.getNumThreads(), int(os.environ["OMP_NUM_THREADS"])]
 
 
-def test_libraries_in_a_node_use_the_threads_of_its_budget():
+def test_libraries_in_a_node_use_the_threads_of_its_budget(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)  # a user's own value goes before the budget
     x = df.FlowData("x")
     nodes = [libraries.fnode("one"), libraries.fnode("three", threads=3)]
     with df.FlowGraph([node(x) for node in nodes], {"stop_timeout": "1"}) as graph:  # type: ignore[misc]

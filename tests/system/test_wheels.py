@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -41,9 +42,9 @@ def environment(fresh_environment: Callable[[], Environment]) -> Environment:
 
 
 def test_there_is_a_wheel_of_the_core_and_of_each_plugin(wheels, root):
-    plugins = {path.parent.name for path in root.glob("plugins/*/pyproject.toml")}
-    names = {path.name.split("-")[0].removeprefix("dflow_") for path in wheels}
-    assert names == plugins | {"core"}
+    projects = [root / "pyproject.toml", *root.glob("plugins/*/pyproject.toml")]
+    distributions = {re.search(r'(?m)^name = "(.+)"$', path.read_text())[1].replace("-", "_") for path in projects}
+    assert {path.name.split("-")[0] for path in wheels} == distributions and len(wheels) > 5
 
 
 def test_the_wheel_of_the_core_holds_types_licence_and_no_tests(wheels):
