@@ -33,6 +33,8 @@ float32, whatever the precision mode; with `ACL_EMULATOR_HALF=1` at compile time
 | `ACL_EMULATOR_DEVICES` | number of devices; 1 |
 | `ACL_EMULATOR_SOC` | name of the chip; `Ascend310P3` |
 | `ACL_EMULATOR_MEMORY` | bytes of each device; 16 GiB |
+| `ACL_EMULATOR_SHARED` | file in which processes that name it count what they took of the devices' memory together; none: \
+each process has all of it |
 | `ACL_EMULATOR_RUN_MODE` | `host`, or `device`: host and device memory are one; `host` |
 | `ACL_EMULATOR_ORDER` | `eager`; `lazy`: nothing runs until somebody waits; `random`: delays; `eager` |
 | `ACL_EMULATOR_FAULTS` | rules `WHERE[#N[+]] ACTION`, divided by `;`, or `@FILE`. WHERE is a function, or `task:` \

@@ -208,14 +208,18 @@ void halve(Run &run) {
     }
 }
 
-int perform(Run &run, std::string &why) {
+//   stream: on which it runs, or nullptr.
+int perform(Run &run, std::string &why, Stream *stream) {
     Model &model = *run.model;
     if (model.busy.exchange(true)) {
         why = "model " + std::to_string(model.id) + " is executed by two at the same time; lock it, or load it twice";
         return task_misuse(ACL_ERROR_FAILURE, "concurrent-execute", why, trail());
     }
-    const bool done = model.session->run(run.inputs, run.outputs, why);
+    const int fault = faults::armed() ? faults::at_task("execute", model.device, stream == nullptr ? nullptr : is_dropped,
+            stream) : 0;
+    const bool done = fault != 0 || model.session->run(run.inputs, run.outputs, why);
     model.busy = false;
+    if (fault != 0) return fault;
     if (!done) return ACL_ERROR_RT_MODEL_EXECUTE;
     halve(run);
     ++timeline::counters().executes;
@@ -234,13 +238,10 @@ int execute_now(std::uint32_t id, const aclmdlDataset *input, aclmdlDataset *out
     if (code != 0) return code;
     if (is_lost(run.model->device)) return fail(ACL_ERROR_RT_LOST_HEARTBEAT, "EE9999", "the device is lost");
     if ((code = allocate_outputs(run)) != 0) return code;
-    if (faults::armed()) {
-        code = faults::at_task("execute", run.model->device, nullptr, nullptr);
-        if (code != 0) return fail(code, "EE9999", std::string("the execution failed: ") + code_name(code));
-    }
     std::string why;
     const timeline::Slice slice(run.model->device, 0, run.model->description.name.c_str(), 0);
-    code = perform(run, why);
+    code = perform(run, why, nullptr);
+    if (code != 0 && why.empty()) why = std::string("the execution failed: ") + code_name(code);
     return code == 0 ? 0 : fail(code, "E19999", why);
 }
 
@@ -294,9 +295,11 @@ aclError aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *input, aclmdl
     task.made = trail();
     ++run->model->pending;
     // The count goes down with the task, whether it ran or was dropped.
-    task.run = [run, guard = std::shared_ptr<void>(nullptr, [run](void *) { --run->model->pending; })] {
+    task.brings_faults = true;
+    const std::weak_ptr<Stream> own = target;
+    task.run = [run, own, guard = std::shared_ptr<void>(nullptr, [run](void *) { --run->model->pending; })] {
         std::string why;
-        return perform(*run, why);
+        return perform(*run, why, own.lock().get());
     };
     return submit(target, std::move(task));
 }

@@ -10,6 +10,7 @@
 
 #include "acl/acl_error_codes.h"
 #include "settings.h"
+#include "shared_account.h"
 
 namespace emu::memory {
 namespace {
@@ -194,10 +195,13 @@ void release(const BlockPtr &block) {
 bool charge(int device, std::size_t size) {
     Registry &all = registry();
     const std::lock_guard<std::mutex> lock(all.mutex);
+    const shared_account::Turn turn;
     Account &account = all.accounts[device];
-    if (size > settings().memory - account.used) return false;
+    const std::size_t taken = account.used + shared_account::others(device);
+    if (taken > settings().memory || size > settings().memory - taken) return false;
     account.used += size;
     account.peak = std::max(account.peak, account.used);
+    shared_account::tell(device, account.used);
     return true;
 }
 
@@ -206,12 +210,14 @@ void discharge(int device, std::size_t size) {
     const std::lock_guard<std::mutex> lock(all.mutex);
     Account &account = all.accounts[device];
     account.used -= std::min(size, account.used);
+    const shared_account::Turn turn;
+    shared_account::tell(device, account.used);
 }
 
 std::size_t used(int device) {
     Registry &all = registry();
     const std::lock_guard<std::mutex> lock(all.mutex);
-    return all.accounts[device].used;
+    return std::min(all.accounts[device].used + shared_account::others(device), settings().memory);
 }
 
 std::size_t peak(int device) {

@@ -55,6 +55,7 @@ void release(const BlockPtr &block);
 // Charge a device for something that is no block; false if it has not that much left.
 bool charge(int device, std::size_t size);
 void discharge(int device, std::size_t size);
+// Bytes of a device that this process and those it shares it with have taken.
 std::size_t used(int device);
 std::size_t peak(int device);
 std::vector<BlockPtr> living();

@@ -32,6 +32,7 @@ Settings read() {
     found.stacks = found.mode == Mode::strict || text("ACL_EMULATOR_STACKS", "0") == "1";
     found.threads = static_cast<int>(number("ACL_EMULATOR_THREADS", 1));
     found.watchdog_ms = static_cast<int>(number("ACL_EMULATOR_WATCHDOG_MS", 10000));
+    found.shared = text("ACL_EMULATOR_SHARED", "");
     found.log = text("ACL_EMULATOR_LOG", "");
     found.faults = text("ACL_EMULATOR_FAULTS", "");
     found.trace = text("ACL_EMULATOR_TRACE", "");

@@ -19,6 +19,7 @@ struct Settings {
     bool stacks = false;                       // ACL_EMULATOR_STACKS=1, or mode strict
     int threads = 1;                           // ACL_EMULATOR_THREADS, of a model
     int watchdog_ms = 10000;                   // ACL_EMULATOR_WATCHDOG_MS, of a task
+    std::string shared;                        // ACL_EMULATOR_SHARED, "" for none
     std::string log;                           // ACL_EMULATOR_LOG, "" for stderr
     std::string faults;                        // ACL_EMULATOR_FAULTS
     std::string trace;                         // ACL_EMULATOR_TRACE

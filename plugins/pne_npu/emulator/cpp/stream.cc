@@ -25,8 +25,6 @@ void wake_unwoken() {
     unwoken = nullptr;
 }
 
-bool is_dropped(void *stream) { return static_cast<Stream *>(stream)->dropped; }
-
 void doze() {
     if (settings().order != Order::random) return;
     thread_local std::minstd_rand random{std::random_device{}()};
@@ -35,8 +33,10 @@ void doze() {
 
 int run_task(Stream &stream, Task &task) {
     if (stream.dropped) return ACL_ERROR_RT_STREAM_ABORT;
+    const timeline::Slice slice(stream.device, stream.id, task.label.empty() ? task.kind : task.label.c_str(),
+            task.bytes);
     doze();
-    if (faults::armed()) {
+    if (faults::armed() && !task.brings_faults) {
         const int code = faults::at_task(task.kind, stream.device, is_dropped, &stream);
         if (code != 0) return code;
     }
@@ -48,8 +48,6 @@ int run_task(Stream &stream, Task &task) {
                                    ", which was freed before it ran", task.made);
         }
     }
-    const timeline::Slice slice(stream.device, stream.id, task.label.empty() ? task.kind : task.label.c_str(),
-            task.bytes);
     return task.run();
 }
 
@@ -147,6 +145,8 @@ int destroy(void *handle, bool forced) {
 }
 
 }  // namespace
+
+bool is_dropped(void *stream) { return static_cast<Stream *>(stream)->dropped; }
 
 Table<Stream> &streams() {
     static Table<Stream> &made = *new Table<Stream>(Tag::stream);

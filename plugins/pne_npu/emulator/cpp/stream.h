@@ -30,6 +30,7 @@ struct Task {
     std::string label;                // for the timeline
     std::size_t bytes = 0;
     bool own_thread = false;          // must run on the stream's thread
+    bool brings_faults = false;       // it asks the fault script itself
     std::vector<BlockPtr> uses;       // blocks it reads or writes
     Trail made;
     std::function<int()> run;         // gives a code
@@ -85,5 +86,7 @@ void push_on(const StreamPtr &stream);
 const Stream *callback_stream();
 void set_callback_stream(const Stream *stream);
 unsigned stream_count(int device);
+// Whether a stream's work is not wanted any more; what fault scripts ask.
+bool is_dropped(void *stream);
 
 }  // namespace emu

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -77,6 +78,64 @@ def test_a_misuse_is_told_with_the_code_of_hardware(
     assert done.stdout.split() == [str(MISUSES[name])]
     assert f" {KINDS.get(name, name)}: " in done.stderr
     assert "misuse(main)" in done.stderr or "misuse+" in done.stderr or name == "leak"
+
+
+MORE = {
+    "context-twice": (107002, "destroyed-twice"), "context-after-destroy": (107000, "use-after-destroy"),
+    "default-context": (107002, ""), "default-stream": (107000, ""), "foreign-handle": (107017, ""),
+    "stream-twice": (107017, "use-after-destroy"), "wrong-device": (107000, ""), "wrong-direction": (0, ""),
+    "unaligned-async": (0, ""), "no-context": (107002, "-"), "sync-in-callback": (507000, ""),
+    "no-poller": (507046, ""), "destroyed-subscribed": (0, ""), "concurrent-execute": (500001, ""),
+    "unloaded-in-flight": (0, ""), "foreign-dataset": (145000, ""), "device-pointer": (145007, ""),
+    "dataset-after-destroy": (100000, "use-after-destroy"), "stale-desc": (0, "use-after-destroy"),
+    "borrowed-destroyed": (0, ""), "text-kept": (0, "-"),
+}
+"""Code, and the word it is told by where that is not the name; `-` if nothing is told."""
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_more_misuses_are_told(
+    run_program: RunProgram, om: Callable[..., Path], models: Path, add_model: Path, name: str
+) -> None:
+    batches = om(add_model, input_shape="a:-1,4;b:-1,4", dynamic_batch_size="1,2")
+    settings = {"devices": 2, "watchdog_ms": 20, "faults": "task:execute#1 slow=300", "mode": "report"}
+    done = run_program("misuse_more", name, om(models / "add_float.onnx"), batches, **settings)
+    passed(done)
+    code, kind = MORE[name]
+    assert done.stdout.split() == [str(code)]
+    assert kind == "-" or f" {kind or name}: " in done.stderr
+
+
+def test_every_kind_of_misuse_is_tried() -> None:
+    """What the library can tell of, by the words in its source, is what the tables here and `buffers.c` do."""
+    sources = Path(__file__).resolve().parents[1] / "cpp"
+    text = "".join(path.read_text(encoding="utf-8") for path in sources.glob("*.cc"))
+    told = set(re.findall(r'\b(?:misuse\(|caution\()[^"]*"([a-z]+(?:-[a-z]+)+)"', text))
+    told |= {word for pair in re.findall(r'was \? "([a-z-]+)" : "([a-z-]+)"', text) for word in pair}
+    tried = {KINDS.get(name, name) for name in MISUSES} | {kind or name for name, (_, kind) in MORE.items()}
+    assert told - tried == {"member-free", "member-enqueue"}
+
+
+def test_processes_share_a_device_and_what_a_dead_one_took_is_free(
+    program: Callable[[str], Path], environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    shared = {**environment, "ACL_EMULATOR_SHARED": str(tmp_path / "devices"), "ACL_EMULATOR_MEMORY": "1000000"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+
+    def start(size: int) -> subprocess.Popen[str]:
+        return subprocess.Popen([program("neighbour"), str(size)], env=shared, text=True, **pipes)
+
+    with start(700_000) as first, start(700_000) as second:
+        assert first.stdout is not None and second.stdout is not None
+        told = [first.stdout.readline().split(), second.stdout.readline().split()]
+        assert sorted(code for code, _ in told) == ["0", "207001"], "one of them has it"
+        assert all(int(free) <= 1_000_000 for _, free in told)
+        holder = first if told[0][0] == "0" else second
+        holder.kill()
+        holder.wait()
+        with start(700_000) as third:
+            assert third.stdout is not None
+            assert third.stdout.readline().split()[0] == "0"
 
 
 @pytest.mark.parametrize("name", sorted({*MISUSES} - {"leak"}))
