@@ -366,7 +366,12 @@ class InstanceRunner:
         assert self._runner is not None
         self._streams.check()
         error = self._runner.last_error
-        if error is not None and self._model.options.on_error == "stop":
+        if error is None:
+            return
+        lost = self._runner.failure()
+        if lost is not None:
+            raise lost  # the process ends, and is started anew by the node's policy
+        if self._model.options.on_error == "stop":
             raise NodeError(
                 error.message, node=self._model.name, instance=self._plan.index, trans_id=self._runner.last_failed,
                 error_type=error.error_type, remote_traceback=error.traceback, input_shapes=error.input_shapes,

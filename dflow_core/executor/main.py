@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dflow_core.errors import DflowError, NodeError, PeerGoneError
+from dflow_core.errors import DflowError, NodeError, PeerGoneError, RunError
 from dflow_core.executor.instance import InstanceRunner
 from dflow_core.model import InstancePlan, PneModel, UdfModel, unpack_submodel
 from dflow_core.model.control_serde import (
@@ -256,7 +256,11 @@ class _Executor:
         if isinstance(error, NodeError) and instance.model.options.on_error == "stop":
             self._send(Fatal(_node_failure(error, instance)))
             return None
-        print(f"{instance.plan.model}#{instance.plan.index}: internal error, leaving:", file=sys.stderr)
+        label = f"{instance.plan.model}#{instance.plan.index}"
+        if isinstance(error, RunError):
+            print(f"{label}: it can run nothing any more, leaving: {error}", file=sys.stderr)
+            return _BROKEN
+        print(f"{label}: internal error, leaving:", file=sys.stderr)
         traceback.print_exception(type(error), error, error.__traceback__)
         return _BROKEN
 

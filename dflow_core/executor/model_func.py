@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dflow_core.errors import CompileError, TensorError, UsageError
+from dflow_core.errors import CompileError, DflowError, TensorError, UsageError
 from dflow_core.message import FlowMsg, describe
 from dflow_core.model import PneModel
 from dflow_core.spi import FlowFunc, FuncParams, ModelWorker, NodeWorker, RunContext, WorkerContext, WorkerLoader
@@ -67,6 +67,9 @@ class ModelFunc(FlowFunc):
             results = self._worker.execute(arrays, context.alloc)
             self._learn(context.now() - began)
             self._send(context, results)
+
+    def failure(self) -> DflowError | None:
+        return self._worker.failure()
 
     def settle(self) -> None:
         while self._flights and not self._is_ending:

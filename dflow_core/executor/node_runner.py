@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from dflow_core.errors import NodeError
+from dflow_core.errors import DflowError, NodeError
 from dflow_core.executor.aligner import MessageSet
 from dflow_core.executor.call_context import CallContext, OutputSink
 from dflow_core.executor.called_graph import CalledGraph, find_called
@@ -32,7 +32,6 @@ from dflow_core.spi import FlowFunc
 from dflow_core.types import NO_LIMITS, AlignLimits
 
 Clock = Callable[[], float]
-
 
 _STOPPING = (DataFlag.ERROR, DataFlag.SKIP | DataFlag.END)
 """Flags that end a set of inputs without a call, the stronger first."""
@@ -116,6 +115,10 @@ class NodeRunner:
     def pending(self) -> int:
         """Keys and transactions that wait for a part."""
         return sum(f.aligner.pending + (f.gatherer.pending if f.gatherer else 0) for f in self._functions)
+
+    def failure(self) -> DflowError | None:
+        """Why a function can run nothing any more, or None while all can."""
+        return next((error for one in self._functions if (error := one.func.failure()) is not None), None)
 
     def direct_call(self) -> Callable[..., object] | None:
         """The node's function, if a message may go around this runner to it: see `FlowFunc.direct` and `conclude`."""

@@ -186,7 +186,10 @@ class ModelWorker(abc.ABC):
         return call
 
     def failure(self) -> DflowError | None:
-        """Why it can run nothing any more (its device or process is gone), or None while it can."""
+        """Why it can run nothing any more (its device or process is gone), or None while it can.
+
+        Asked for after a failed call; an executor's process then ends, and is started anew by the node's policy.
+        """
         return None
 
     @abc.abstractmethod

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dflow_core.errors import UsageError
+from dflow_core.errors import DflowError, UsageError
 from dflow_core.message import FlowMsg, Member, MsgInfo
 from dflow_core.types import Array
 
@@ -225,6 +225,13 @@ class FlowFunc(abc.ABC):
             result: What was returned.
         """
         raise NotImplementedError("a function with `direct` has `deliver` too")
+
+    def failure(self) -> DflowError | None:
+        """Why it can run nothing any more (its device is gone), or None while it can.
+
+        Asked for after a failed call. The executor's process then ends, and is started anew by the node's policy.
+        """
+        return None
 
     def deadline(self) -> float | None:
         """When `on_timer` wants to be called, on the clock of `RunContext.now`; None for never."""

@@ -12,7 +12,7 @@ HERE = Path(__file__).resolve().parent
 HOME = HERE / "src/dflow_acl_emulator/home"
 PAGE = HERE.parents[2] / "docs/reference/acl-emulator.md"
 HEADERS = {"acl_base.h": "System, data buffers, tensor descriptors", "acl_rt.h": "Runtime", "acl_mdl.h": "Models",
-           "acl_tdt_queue.h": "Queues and buffers"}
+           "acl_tdt_queue.h": "Queues and buffers", "acl_tdt.h": "Tensor channels"}
 INTRO = """\
 # Scope of the ACL emulator
 
@@ -24,7 +24,8 @@ other headers (single operators, image processing, profiling, dumps, graph captu
 
 A model file is what the emulator's own `atc` made: the header of an OM file (256 bytes), a description, weights and an
 OpenVINO graph (`dflow_acl_emulator/om_file.py` says how). Vendors' files are refused with 545001. Models compute in
-float32, whatever the precision mode; with `ACL_EMULATOR_HALF=1` at compile time their results are rounded to float16.
+float32, whatever the precision mode; with `ACL_EMULATOR_HALF=1` at compile time their inputs and results are rounded to
+float16, unless the precision mode keeps the types of the model (`must_keep_origin_dtype`, `origin`).
 
 | variable | meaning, and what it is if not set |
 |---|---|
@@ -33,8 +34,8 @@ float32, whatever the precision mode; with `ACL_EMULATOR_HALF=1` at compile time
 | `ACL_EMULATOR_DEVICES` | number of devices; 1 |
 | `ACL_EMULATOR_SOC` | name of the chip; `Ascend310P3` |
 | `ACL_EMULATOR_MEMORY` | bytes of each device; 16 GiB |
-| `ACL_EMULATOR_SHARED` | file in which processes that name it count what they took of the devices' memory together; none: \
-each process has all of it |
+| `ACL_EMULATOR_SHARED` | file in which processes that name it count what they took of the devices' memory together; \
+none: each process has all of it |
 | `ACL_EMULATOR_RUN_MODE` | `host`, or `device`: host and device memory are one; `host` |
 | `ACL_EMULATOR_ORDER` | `eager`; `lazy`: nothing runs until somebody waits; `random`: delays; `eager` |
 | `ACL_EMULATOR_FAULTS` | rules `WHERE[#N[+]] ACTION`, divided by `;`, or `@FILE`. WHERE is a function, or `task:` \
@@ -64,7 +65,7 @@ def refusals() -> dict[str, str]:
     numbers = dict(re.findall(r"constexpr int (k\w+) = (\d+);", text))
     found = {}
     for macro, name, _, code in re.findall(r"^(REFUSED\w*|NO_\w+)\((\w+)(, (k\w+))?\)", text, re.MULTILINE):
-        found[name] = {"NO_NUMBER": "0xFFFFFFFF", "REFUSED_POINTER": "NULL"}.get(macro, "")
+        found[name] = {"NO_NUMBER": "0xFFFFFFFF", "NO_COUNT": "0", "REFUSED_POINTER": "NULL"}.get(macro, "")
         found[name] = found[name] or numbers[code]
     return found
 

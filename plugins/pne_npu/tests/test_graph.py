@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -53,3 +55,71 @@ def test_a_failed_run_ends_its_transaction_and_no_other(
         else:
             raise AssertionError("the failed run gave a result")
         assert np.array_equal(graph(image), first)
+
+
+def slices(folder: Path, kind: str) -> list[tuple[float, float]]:
+    """Beginnings and ends of what a timeline has of a kind, in order."""
+    (file,) = folder.glob("*.json")
+    events = [one for one in json.loads(file.read_text())["traceEvents"] if one["name"] == kind]
+    return sorted((one["ts"], one["ts"] + one["dur"]) for one in events)
+
+
+def test_copies_of_one_transaction_overlap_the_run_of_another(
+    models: Path, emulated: dict[str, str], tmp_path: Path, monkeypatch
+) -> None:
+    """Runs are slow, so the copies beside them begin and end while one runs; each stream keeps its order."""
+    monkeypatch.setenv("ACL_EMULATOR_TRACE", str(tmp_path / "%p.json"))
+    monkeypatch.setenv("ACL_EMULATOR_FAULTS", "task:execute slow=150")
+    point = df.GraphProcessPoint(df.Framework.ONNX, models / "chain_body.onnx", input_shape=SIZES["chain_body"])
+    output = point.fnode(1, 1, name="body").set_options(engine="NPU")(df.FlowData("image"))
+    images = [np.full((1, 3, 24, 24), value, np.float32) for value in range(5)]
+    with df.FlowGraph([output], {"cache": "0"}, name="overlap") as graph:
+        assert len(list(graph.map(images, in_flight=5))) == 5
+    ups, runs, downs = (slices(tmp_path, kind) for kind in ("H2D", "chain_body", "D2H"))
+    assert len(ups) == len(runs) == len(downs) == 5
+
+    def inside(copy: tuple[float, float], run: tuple[float, float]) -> bool:
+        return run[0] < copy[0] and copy[1] < run[1]
+
+    assert any(inside(ups[i + 1], runs[i]) for i in range(4)), "an input comes while the one before it is computed"
+    assert any(inside(downs[i], runs[i + 1]) for i in range(4)), "a result leaves while the next one is computed"
+    assert all(ups[i + 2][0] > downs[i][0] for i in range(3)), "two are in flight, not more"
+
+
+def test_a_lost_device_ends_what_was_on_it_and_is_opened_anew(
+    models: Path, emulated: dict[str, str], monkeypatch
+) -> None:
+    monkeypatch.setenv("ACL_EMULATOR_FAULTS", "task:execute#7 lost")
+    image = np.ones((1, 3, 24, 24), np.float32)
+    with chain(models, "NPU") as graph:
+        first = graph(image)
+        keys = [graph.feed({"image": image}) for _ in range(3)]
+        told = []
+        for _ in keys:
+            try:
+                graph.fetch()
+            except df.DflowError as error:
+                told.append(str(error))
+        assert told and "507010" in told[0], "the cause reaches the caller"
+        assert np.array_equal(graph(image), first), "the process was started again"
+
+
+def test_a_deploy_file_names_npus_and_the_plan_says_so(
+    models: Path, emulated: dict[str, str], tmp_path: Path
+) -> None:
+    """As a program of its own, because the emulator reads the number of devices once."""
+    (tmp_path / "graphs.py").write_text(f"""
+import dflow_core as df
+point = df.GraphProcessPoint(df.Framework.ONNX, {str(models / "chain_body.onnx")!r}, input_shape="image:1,3,24,24")
+output = point.fnode(1, 1, name="body").set_options(engine="NPU")(df.FlowData("image"))
+graph = df.FlowGraph([output], {{"cache": "0"}}, name="listed")
+""")
+    listed = {"flow_node_list": ["body"], "logic_device_list": "0:0:1~2"}
+    (tmp_path / "deploy.json").write_text(json.dumps({"batch_deploy_info": [listed]}))
+    command = [sys.executable, "-m", "dflow_core.cli.main", "plan", "graphs.py:graph", "-O", "deploy_info=deploy.json"]
+    done = subprocess.run(command, env={**emulated, "ACL_EMULATOR_DEVICES": "3"}, cwd=tmp_path, capture_output=True,
+                          text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    for text in ("npu:1", "npu:2", "0:0:1:0", "Ascend", "line "):
+        assert text in done.stdout, done.stdout
+    assert "npu:0" not in done.stdout

@@ -184,3 +184,18 @@ def test_a_closed_worker_says_so(bench, fixed: GraphModel, emulator) -> None:
 def test_where_it_runs_is_told(bench, fixed: GraphModel, emulator) -> None:
     bench.load(fixed)
     assert bench.reports[-1] == "node runs on npu:0 (Ascend310P3)"
+
+
+def test_float16_can_be_emulated(bench, add_model: bytes, emulator, monkeypatch) -> None:
+    """2048.5 is 2048 in float16 before anything is computed, and 1 + 2**-12 is 1 when it comes out."""
+    inputs = [np.full((ROWS, 4), value, np.float32) for value in (2048.5, -2048)]
+    near = [np.full((ROWS, 4), value, np.float32) for value in (1, 2**-12)]
+    sizes = f"a:{ROWS},4;b:{ROWS},4"
+    exact = bench.load(bench.compile(bench.point(add_model, input_shape=sizes), 2))
+    assert [exact.execute(pair, np.empty)[0][0, 0] for pair in (inputs, near)] == [0.5, np.float32(1 + 2**-12)]
+    monkeypatch.setenv("ACL_EMULATOR_HALF", "1")
+    for mode, wanted in (("force_fp16", [0, 1]), ("must_keep_origin_dtype", [0.5, np.float32(1 + 2**-12)])):
+        model = bench.compile(bench.point(add_model, input_shape=sizes, precision_mode=mode), 2)
+        half = bench.load(model)
+        assert [half.execute(pair, np.empty)[0][0, 0] for pair in (inputs, near)] == wanted, mode
+        assert inputs[0][0, 0] == 2048.5, "the caller's values are his"

@@ -315,3 +315,10 @@ def test_inputs_are_let_go_when_their_call_has_ended(setup: Setup) -> None:
         assert bodies[2]() is None
     finally:
         gc.enable()
+
+
+def test_a_worker_that_can_run_nothing_any_more_is_told_of(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert setup.runner.failure() is None
+    gone = ClosedError("the device is gone")
+    monkeypatch.setattr(setup.worker, "failure", lambda: gone)
+    assert setup.runner.failure() is gone

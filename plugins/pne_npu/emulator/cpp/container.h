@@ -36,7 +36,7 @@ struct Description {
     Shapes shapes = Shapes::fixed;
     std::size_t work_size = 0;
     std::size_t weight_size = 0;
-    bool half = false;          // results as float16 arithmetic would round them
+    bool half = false;          // inputs and results are rounded to float16
     std::vector<TensorInfo> inputs;
     std::vector<TensorInfo> outputs;
     std::vector<Gear> gears;

@@ -1,4 +1,5 @@
 // Events: marks in streams that others can wait for.
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -14,6 +15,8 @@ namespace {
 constexpr uint32_t kPlain = ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE;
 constexpr uint32_t kKnown = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE |
                             ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL | ACL_EVENT_IPC;
+
+constexpr std::chrono::milliseconds kLookAgain{20};  // a lost device wakes nobody who waits for it
 
 struct Event {
     uint32_t flags = kPlain;
@@ -83,12 +86,17 @@ int wait_for(const EventPtr &event, int timeout) {
     }
     if (stream != nullptr) push_on(stream);
     std::unique_lock<std::mutex> lock(event->mutex);
-    const auto there = [&] { return event->completed >= target; };
-    if (timeout < 0) {
-        event->reached.wait(lock, there);
-    } else if (!event->reached.wait_for(lock, std::chrono::milliseconds(timeout), there)) {
-        return fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "EE1002", "the event was not reached within " +
-                    std::to_string(timeout) + " ms");
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout);
+    while (event->completed < target) {
+        if (stream != nullptr && is_lost(stream->device)) {
+            return fail(ACL_ERROR_RT_LOST_HEARTBEAT, "EE9999", "the device was lost before the event was reached");
+        }
+        if (timeout >= 0 && std::chrono::steady_clock::now() >= end) {
+            return fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "EE1002", "the event was not reached within " +
+                        std::to_string(timeout) + " ms");
+        }
+        event->reached.wait_until(lock, timeout < 0 ? std::chrono::steady_clock::now() + kLookAgain
+                : std::min(end, std::chrono::steady_clock::now() + kLookAgain));
     }
     return ACL_SUCCESS;
 }
@@ -199,9 +207,10 @@ aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, i
         while (found->completed < wanted) {
             const StreamPtr stream = own.lock();
             if (stream == nullptr || stream->dropped) return static_cast<int>(ACL_ERROR_RT_STREAM_ABORT);
+            if (is_lost(stream->device)) return static_cast<int>(ACL_ERROR_RT_LOST_HEARTBEAT);
             if (timeout > 0
                     && std::chrono::steady_clock::now() >= end) return static_cast<int>(ACL_ERROR_RT_TASK_TIMEOUT);
-            found->reached.wait_for(lock, std::chrono::milliseconds(20));
+            found->reached.wait_for(lock, kLookAgain);
         }
         ++found->waited;
         return found->error;

@@ -196,18 +196,6 @@ int allocate_outputs(Run &run) {
     return 0;
 }
 
-// Round float32 results as float16 arithmetic would have given them.
-void halve(Run &run) {
-    if (!run.model->description.half) return;
-    for (std::size_t i = 0; i < run.outputs.size(); ++i) {
-        if (run.model->description.outputs[i].type != ACL_FLOAT) continue;
-        auto *values = reinterpret_cast<float *>(run.outputs[i].data);
-        for (std::size_t k = 0; k < run.outputs[i].bytes / sizeof(float); ++k) {
-            values[k] = aclFloat16ToFloat(aclFloatToFloat16(values[k]));
-        }
-    }
-}
-
 //   stream: on which it runs, or nullptr.
 int perform(Run &run, std::string &why, Stream *stream) {
     Model &model = *run.model;
@@ -217,11 +205,10 @@ int perform(Run &run, std::string &why, Stream *stream) {
     }
     const int fault = faults::armed() ? faults::at_task("execute", model.device, stream == nullptr ? nullptr : is_dropped,
             stream) : 0;
-    const bool done = fault != 0 || model.session->run(run.inputs, run.outputs, why);
+    const bool done = fault != 0 || run_model(model, run.inputs, run.outputs, why);
     model.busy = false;
     if (fault != 0) return fault;
     if (!done) return ACL_ERROR_RT_MODEL_EXECUTE;
-    halve(run);
     ++timeline::counters().executes;
     const Description &all = model.description;
     if (all.shapes != Shapes::fixed) {
@@ -260,34 +247,7 @@ void poison_outputs(const Run &run) {
     }
 }
 
-}  // namespace
-
-extern "C" {
-
-aclError aclmdlExecute(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output) {
-    ACL_CALL(aclmdlExecute);
-    return execute_now(modelId, input, output);
-}
-
-aclError aclmdlExecuteV2(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream,
-                         const aclmdlExecConfigHandle *handle) {
-    ACL_CALL(aclmdlExecuteV2);
-    ACL_NOT_NULL(handle);
-    if (stream != nullptr) {
-        const int code = aclrtSynchronizeStream(stream);
-        if (code != ACL_SUCCESS) return code;
-    }
-    return execute_now(modelId, input, output);
-}
-
-aclError aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream) {
-    ACL_CALL(aclmdlExecuteAsync);
-    auto run = std::make_shared<Run>();
-    int code = prepare(modelId, input, output, false, *run);
-    if (code != 0) return code;
-    const StreamPtr target = stream_of(stream, true, code);
-    if (target == nullptr) return code;
-    poison_outputs(*run);
+Task execute_task(const std::shared_ptr<Run> &run, const StreamPtr &target) {
     Task task;
     task.kind = "execute";
     task.label = run->model->description.name;
@@ -301,7 +261,42 @@ aclError aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *input, aclmdl
         std::string why;
         return perform(*run, why, own.lock().get());
     };
-    return submit(target, std::move(task));
+    return task;
+}
+
+}  // namespace
+
+extern "C" {
+
+aclError aclmdlExecute(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output) {
+    ACL_CALL(aclmdlExecute);
+    return execute_now(modelId, input, output);
+}
+
+aclError aclmdlExecuteV2(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream,
+                         const aclmdlExecConfigHandle *handle) {
+    ACL_CALL(aclmdlExecuteV2);
+    ACL_NOT_NULL(handle);
+    int code = 0;
+    const int timeout = stream_timeout(handle, code);
+    if (code != 0) return code;
+    auto run = std::make_shared<Run>();
+    if ((code = prepare(modelId, input, output, true, *run)) != 0) return code;
+    const StreamPtr target = stream_of(stream, true, code);
+    if (target == nullptr || (code = allocate_outputs(*run)) != 0) return code;
+    code = submit(target, execute_task(run, target));
+    return code != 0 ? code : synchronize(target, timeout, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+}
+
+aclError aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream) {
+    ACL_CALL(aclmdlExecuteAsync);
+    auto run = std::make_shared<Run>();
+    int code = prepare(modelId, input, output, false, *run);
+    if (code != 0) return code;
+    const StreamPtr target = stream_of(stream, true, code);
+    if (target == nullptr) return code;
+    poison_outputs(*run);
+    return submit(target, execute_task(run, target));
 }
 
 }  // extern "C"

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "acl/acl_mdl.h"
+#include "model.h"
 #include "report.h"
 #include "table.h"
 
@@ -58,6 +59,18 @@ std::size_t number(const Config &config, int attribute) {
 }
 
 }  // namespace
+
+namespace emu {
+
+int stream_timeout(const aclmdlExecConfigHandle *handle, int &code) {
+    const auto config = exec_configs().find(handle);
+    code = config == nullptr ? bad_handle() : 0;
+    if (code != 0) return -1;
+    const auto found = config->values.find(ACL_MDL_STREAM_SYNC_TIMEOUT);
+    return found == config->values.end() ? -1 : static_cast<std::int32_t>(found->second);
+}
+
+}  // namespace emu
 
 extern "C" {
 
@@ -150,8 +163,9 @@ aclError aclmdlSetExecConfigOpt(aclmdlExecConfigHandle *handle, aclmdlExecConfig
 aclError aclmdlGetAippType(uint32_t modelId, size_t index, aclmdlInputAippType *type,
         size_t *dynamicAttachedDataIndex) {
     ACL_CALL(aclmdlGetAippType);
-    static_cast<void>(modelId);
     static_cast<void>(index);
+    int code = 0;
+    if (model_of(modelId, code) == nullptr) return code;
     ACL_NOT_NULL(type);
     ACL_NOT_NULL(dynamicAttachedDataIndex);
     *type = ACL_DATA_WITHOUT_AIPP;
@@ -161,9 +175,10 @@ aclError aclmdlGetAippType(uint32_t modelId, size_t index, aclmdlInputAippType *
 
 aclError aclmdlGetFirstAippInfo(uint32_t modelId, size_t index, aclAippInfo *aippInfo) {
     ACL_CALL(aclmdlGetFirstAippInfo);
-    static_cast<void>(modelId);
     static_cast<void>(index);
     ACL_NOT_NULL(aippInfo);
+    int code = 0;
+    if (model_of(modelId, code) == nullptr) return code;
     return fail(ACL_ERROR_GE_AIPP_NOT_EXIST, "E19999", "the model has no AIPP");
 }
 

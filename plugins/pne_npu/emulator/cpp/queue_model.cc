@@ -79,7 +79,7 @@ private:
         for (std::size_t i = 0; i < outputs.size(); ++i) to[i] = part(*outputs[i], all.outputs[i]);
         std::string why;
         const timeline::Slice slice(model_.device, 0, all.name.c_str(), 0);
-        if (!model_.session->run(from, to, why)) {
+        if (!run_model(model_, from, to, why)) {
             note("queue-model", "a run failed: " + why);
             return false;
         }

@@ -24,6 +24,8 @@ int refuse(const char *name, int code) {
         refuse(#name, code);                                 \
         return nullptr;                                      \
     }
+#define NO_COUNT(name) \
+    __attribute__((visibility("default"))) unsigned long name() { return 0; }
 #define NO_NUMBER(name) \
     __attribute__((visibility("default"))) unsigned name() { return kNoNumber; }
 
@@ -87,7 +89,41 @@ REFUSED(aclmdlDestroyAIPP, kApiNotSupported)
 REFUSED(aclmdlSetAIPPInputFormat, kApiNotSupported)
 REFUSED(aclmdlSetAIPPSrcImageSize, kApiNotSupported)
 REFUSED(aclmdlSetInputAIPP, kApiNotSupported)
+REFUSED(aclmdlGetAippDataSize, kApiNotSupported)
+REFUSED(aclmdlSetAIPPCscParams, kApiNotSupported)
+REFUSED(aclmdlSetAIPPRbuvSwapSwitch, kApiNotSupported)
+REFUSED(aclmdlSetAIPPAxSwapSwitch, kApiNotSupported)
+REFUSED(aclmdlSetAIPPScfParams, kApiNotSupported)
+REFUSED(aclmdlSetAIPPCropParams, kApiNotSupported)
+REFUSED(aclmdlSetAIPPPaddingParams, kApiNotSupported)
+REFUSED(aclmdlSetAIPPDtcPixelMean, kApiNotSupported)
+REFUSED(aclmdlSetAIPPDtcPixelMin, kApiNotSupported)
+REFUSED(aclmdlSetAIPPPixelVarReci, kApiNotSupported)
+REFUSED(aclmdlSetAIPPByInputIndex, kApiNotSupported)
 REFUSED(acltdtGrantQueue, kFeatureUnsupported)
 REFUSED(acltdtAttachQueue, kFeatureUnsupported)
+REFUSED_POINTER(acltdtCreateChannel, kFeatureUnsupported)
+REFUSED_POINTER(acltdtCreateChannelWithCapacity, kFeatureUnsupported)
+REFUSED(acltdtStopChannel, kFeatureUnsupported)
+REFUSED(acltdtDestroyChannel, kFeatureUnsupported)
+REFUSED(acltdtCleanChannel, kFeatureUnsupported)
+REFUSED(acltdtSendTensor, kFeatureUnsupported)
+REFUSED(acltdtReceiveTensor, kFeatureUnsupported)
+REFUSED(acltdtQueryChannelSize, kFeatureUnsupported)
+REFUSED_POINTER(acltdtCreateDataItem, kFeatureUnsupported)
+REFUSED(acltdtDestroyDataItem, kFeatureUnsupported)
+REFUSED_POINTER(acltdtCreateDataset, kFeatureUnsupported)
+REFUSED(acltdtDestroyDataset, kFeatureUnsupported)
+REFUSED(acltdtAddDataItem, kFeatureUnsupported)
+REFUSED_POINTER(acltdtGetDataItem, kFeatureUnsupported)
+NO_COUNT(acltdtGetDatasetSize)
+REFUSED_POINTER(acltdtGetDatasetName, kFeatureUnsupported)
+NO_NUMBER(acltdtGetTensorTypeFromItem)
+NO_NUMBER(acltdtGetDataTypeFromItem)
+REFUSED_POINTER(acltdtGetDataAddrFromItem, kFeatureUnsupported)
+NO_COUNT(acltdtGetDataSizeFromItem)
+NO_COUNT(acltdtGetDimNumFromItem)
+REFUSED(acltdtGetDimsFromItem, kFeatureUnsupported)
+REFUSED(acltdtGetSliceInfoFromItem, kFeatureUnsupported)
 
 }  // extern "C"

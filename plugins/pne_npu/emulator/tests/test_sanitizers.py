@@ -21,6 +21,7 @@ AREAS = {
     "callbacks": {},
     "memory": {"ACL_EMULATOR_MEMORY": str(1 << 20)},
     "tensors": {},
+    "others": {},
     "queues": {},
     "buffers": {"ACL_EMULATOR_RUN_MODE": "device"},
 }

@@ -65,7 +65,7 @@ class NpuWorker(ModelWorker):
         self.inputs = tuple(map(tensor_spec, info.inputs))
         self.outputs = tuple(map(tensor_spec, info.outputs))
         self.depth = self._runner.depth
-        self.streams = 1
+        self.streams = self._runner.depth  # copies of one call go on while another computes, however long it takes
         self._dtypes = [numpy_dtype_of(spec.dtype) for spec in self.inputs]
         context.report(f"{context.node} runs on npu:{device} ({acl.soc_name()})")
 

@@ -1,7 +1,7 @@
 """The model compiler: `atc --framework=5 --model=a.onnx --output=a --soc_version=Ascend310P3`.
 
 Speaks as the vendor's does: the same options, the same lines on stdout, the same error ids, exit status 255 for a
-failure. With ACL_EMULATOR_HALF=1, models compiled for float16 give results that are rounded to it.
+failure. With ACL_EMULATOR_HALF=1, models compiled for float16 round their inputs and results to it.
 """
 
 from __future__ import annotations

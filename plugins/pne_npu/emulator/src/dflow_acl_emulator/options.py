@@ -41,7 +41,7 @@ class AtcOptions:
         model: The source model.
         output: Path of the result without `.om`.
         soc: Name of the chip.
-        half: Whether results are rounded to float16, as that precision would give.
+        half: Whether inputs and results are rounded to float16, as that precision would give.
         given: All of them by name, without dashes.
     """
 

@@ -1,4 +1,5 @@
 /* Loading, describing, executing and unloading a model: y = x + x, three floats (argument 1). */
+#include "acl_emulator.h"
 #include "check.h"
 
 #define COUNT 3
@@ -114,6 +115,51 @@ static void loads(const char *path) {
     OK(aclrtFree(v));
 }
 
+/* With limits of time, of which one is too short where the fault script slows the first runs. */
+static void limited(uint32_t id) {
+    void *in = device(BYTES), *out = device(BYTES);
+    OK(aclrtMemset(in, BYTES, 0, BYTES));
+    aclmdlDataset *inputs = one_buffer(in, BYTES), *outputs = one_buffer(out, BYTES);
+    OK(aclmdlAddDatasetBuffer(inputs, aclCreateDataBuffer(in, BYTES)));
+    aclmdlExecConfigHandle *config = aclmdlCreateExecConfigHandle();
+    int32_t limit = 30000;
+    CODE(100000, aclmdlSetExecConfigOpt(config, ACL_MDL_STREAM_SYNC_TIMEOUT, &limit, 8));
+    OK(aclmdlSetExecConfigOpt(config, ACL_MDL_STREAM_SYNC_TIMEOUT, &limit, sizeof limit));
+    OK(aclmdlSetExecConfigOpt(config, ACL_MDL_EVENT_SYNC_TIMEOUT, &limit, sizeof limit));
+    OK(aclmdlExecuteV2(id, inputs, outputs, NULL, config));
+    CODE(100000, aclmdlExecuteV2(id, inputs, outputs, NULL, NULL));
+    limit = 1;
+    OK(aclmdlSetExecConfigOpt(config, ACL_MDL_STREAM_SYNC_TIMEOUT, &limit, sizeof limit));
+    aclemuSetFaults("task:execute slow=100");
+    CODE(507046, aclmdlExecuteV2(id, inputs, outputs, NULL, config));
+    aclemuSetFaults(NULL);
+    OK(aclrtSynchronizeDevice());
+    OK(aclmdlDestroyExecConfigHandle(config));
+    drop_dataset(inputs);
+    drop_dataset(outputs);
+    OK(aclrtFree(in));
+    OK(aclrtFree(out));
+}
+
+static void facts(uint32_t id) {
+    aclmdlAttrValue_t value = {.mdlPriority = 2};
+    OK(aclmdlSetAttribute(id, ACL_MDL_ATTR_PRIORITY_INT32, &value));
+    value.mdlPriority = 0;
+    OK(aclmdlGetAttribute(id, ACL_MDL_ATTR_PRIORITY_INT32, &value));
+    EXPECT(value.mdlPriority == 2);
+    aclmdlInputAippType kind;
+    size_t index = 0;
+    static char info[299216]; /* the vendor's struct, which our header does not spell out */
+    OK(aclmdlGetAippType(id, 0, &kind, &index));
+    EXPECT(kind == ACL_DATA_WITHOUT_AIPP && index == ACL_INVALID_NODE_INDEX);
+    CODE(145015, aclmdlGetFirstAippInfo(id, 0, (aclAippInfo *)info));
+    CODE(145003, aclmdlGetAippType(id + 7, 0, &kind, &index));
+    CODE(145003, aclmdlGetFirstAippInfo(id + 7, 0, (aclAippInfo *)info));
+    aclmdlDesc *desc = aclmdlCreateDesc();
+    EXPECT(aclmdlGetOpAttr(desc, "add", "_datadump_original_op_names") == NULL);
+    OK(aclmdlDestroyDesc(desc));
+}
+
 int main(int argc, char **argv) {
     EXPECT(argc > 1);
     uint32_t id = 0;
@@ -125,6 +171,8 @@ int main(int argc, char **argv) {
     OK(aclmdlLoadFromFile(argv[1], &id));
     describes(id);
     executes(id);
+    facts(id);
+    limited(id);
     OK(aclmdlUnload(id));
     finish();
     return 0;

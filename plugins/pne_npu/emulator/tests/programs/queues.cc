@@ -3,6 +3,7 @@
 #include <thread>
 #include <vector>
 
+#include "acl/acl_tdt.h"
 #include "acl/acl_tdt_queue.h"
 #include "check.h"
 
@@ -153,6 +154,7 @@ void refused() {
     CODE(200006, acltdtGrantQueue(id, 1, ACL_TDT_QUEUE_PERMISSION_ENQUEUE, 0));
     CODE(200006, acltdtAttachQueue(id, 0, &permission));
     CODE(207000, aclrtAllocBuf(&buf, 64));
+    EXPECT(acltdtCreateChannel(0, "images") == nullptr && acltdtSendTensor(nullptr, nullptr, -1) == 200006);
     OK(acltdtDestroyQueue(id));
 }
 

@@ -17,6 +17,7 @@ from dflow_pne_npu.settings import Asked
 
 _SUFFIXES = {Framework.ONNX: ".onnx", Framework.TENSORFLOW: ".pb", Framework.MINDSPORE: ".air"}
 _ID = re.compile(r"(?:^|\()([EW][A-Z0-9]\d{4})\)?:", re.MULTILINE)
+_LONGEST_NAME = 60
 _MOST_LINES = 6
 
 
@@ -97,7 +98,9 @@ class AtcCompiler:
                 target = folder.joinpath(*PurePosixPath(side).parts)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)
-            words = [str(program), *arguments(framework, model, folder / "compiled", soc, asked)]
+            made = folder / "made"
+            made.mkdir()
+            words = [str(program), *arguments(framework, model, made / _plain_name(label), soc, asked)]
             try:
                 done = run_program(words, folder, asked.atc_timeout)
             except OSError as cause:
@@ -108,12 +111,17 @@ class AtcCompiler:
                                      hint="give it more time with atc_timeout=SECONDS, or run it by hand")
             if done.status != 0:
                 raise _failure(done.status, done.text, label)
-            return _result(folder, label, done.text)
+            return _result(made, label, done.text)
+
+
+def _plain_name(label: str) -> str:
+    """What the compiled model is called, in timelines and profiles too."""
+    return re.sub(r"\W+", "_", Path(label).stem, flags=re.ASCII)[:_LONGEST_NAME].strip("_") or "model"
 
 
 def _result(folder: Path, label: str, text: str) -> bytes:
     """The OM file, which may be named after the host's system and processor."""
-    found = sorted(path for path in folder.glob("compiled*.om") if path.stat().st_size > 0)
+    found = sorted(path for path in folder.glob("*.om") if path.stat().st_size > 0)
     if not found:
         raise AtcFailedError(f"atc said it was successful, but wrote no model for {label}", lines=_lines(text))
     return found[0].read_bytes()
