@@ -210,7 +210,7 @@ class NodeError(RunError):
     """User code or a model raised while it worked on a transaction.
 
     Args:
-        message: Text of the remote exception.
+        message: Text of the remote exception; `reason` holds it alone.
         error_type: Its type name, such as `ValueError`.
         remote_traceback: Formatted traceback of the user's code in the executor.
         input_shapes: What the function was called with, in words, such as `float32[3, 4]`.
@@ -230,6 +230,7 @@ class NodeError(RunError):
         ret_code: int = 0,
         hint: str | None = None,
     ) -> None:
+        self.reason = message
         self.error_type = error_type
         self.remote_traceback = remote_traceback
         self.input_shapes = tuple(input_shapes)

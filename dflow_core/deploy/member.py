@@ -67,7 +67,7 @@ def error_of(member: Member, instruction: GiveUp) -> DflowError:
         if failure.traceback:
             what += f"\n--- traceback in the executor ---\n{failure.traceback.rstrip()}"
         return StartupError(what, node=node, instance=instance, output=output, hint=hint)
-    if failure.traceback:
+    if failure.traceback or failure.trans_id:  # of a call; functions in C++ have no traceback
         return NodeError(
             failure.message, node=node, instance=instance, error_type=failure.kind,
             remote_traceback=failure.traceback, hint=hint, trans_id=failure.trans_id or None,

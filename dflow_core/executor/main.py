@@ -391,7 +391,7 @@ def _failure(error: BaseException, plan: InstancePlan | None) -> Failure:
 def _node_failure(error: NodeError, instance: _Instance) -> Failure:
     plan = instance.plan
     return Failure(
-        error.error_type, error.message, error.remote_traceback, plan.model, plan.index,
+        error.error_type, error.reason, error.remote_traceback, plan.model, plan.index,
         trans_id=error.trans_id or 0, input_shapes=error.input_shapes,
     )
 

@@ -148,6 +148,7 @@ def test_on_error_stop_ends_the_graph_with_the_users_error(warm):
         assert comes_true(lambda: running.deployment.failure() is not None)
         text = str(running.deployment.failure())
         assert "ValueError: bad value 1" in text and "in raise_error" in text and "'n0'#0" in text
+        assert text.count("--- traceback in the executor ---") == 1
 
 
 def test_a_fault_outside_any_call_ends_the_executor_only(warm, tmp_path):
