@@ -111,6 +111,10 @@ def test_functions_raise_exceptions_that_others_are_told_of(tmp_path) -> None:
     assert run(tmp_path, "exceptions")[-2:] == ["345103 [] 5 6 7 b'who'", "0 [[1, 1], [1, -2, 200]]"]
 
 
+def test_functions_take_from_queues_and_yield(tmp_path) -> None:
+    assert run(tmp_path, "streams") == ["(['one two three'], 0)", "[3, 7]"]
+
+
 def test_results_of_several_instances_come_in_order(tmp_path) -> None:
     assert run(tmp_path, "instances")[-1] == "[0, 1, 2, 3, 4, 5, 6, 7] [0, 1]"
 

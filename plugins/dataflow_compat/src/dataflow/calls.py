@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dataflow import codes
+from dataflow.flow_func.queues import FlowMsgQueue, ValueQueue
 from dataflow.tensor import Tensor
 from dataflow.utils import log
 from dataflow.utils.errors import DfAbortException
 from dataflow.utils.msg_type_register import MsgTypeRegister, set_msg_type_register
 from dataflow.values import from_core, to_core
-from dflow_core.errors import NodeError
+from dflow_core import udf
+from dflow_core.errors import AbortError, NodeError
 
 __all__ = ["ActorMaker", "Call", "Choice", "Setup"]
 
@@ -63,9 +65,11 @@ class Call:
     def __call__(self, *values: object) -> object:
         """Call it: Tensors for arrays, and the other way round."""
         try:
-            result = self.func(*[from_core(value) for value in values])
+            result = self.func(*[_incoming(value) for value in values])
         except DfAbortException as error:
             log.warning("%s was broken off: %s", self.name, error)
+            if any(isinstance(value, udf.FlowMsgQueue) for value in values):
+                raise AbortError(str(error)) from error  # how functions that take queues end
             return _nothing()
         if isinstance(result, types.GeneratorType):
             return self._stream(result)
@@ -126,6 +130,12 @@ class ActorMaker:
             called = method if self.wrap is None else self.wrap(method)
             calls[name] = Call(self.setup, called, count, f"{self.clz.__name__}.{name}")
         return types.SimpleNamespace(**calls)
+
+
+def _incoming(value: object) -> object:
+    if isinstance(value, udf.FlowMsgQueue):
+        return FlowMsgQueue(ValueQueue(value))
+    return from_core(value)
 
 
 def _nothing() -> Iterator[object]:

@@ -117,8 +117,6 @@ def _methods(functions: Sequence[Function]) -> tuple[udf.MethodSpec, ...]:
 
 
 def _packed(code: udf.PythonFunc, functions: Sequence[Function], name: str) -> FuncPackage:
-    if any(function.stream_input for function in functions):
-        raise DfException("functions cannot take queues yet: the core has no stream input", codes.INNER_ERROR)
     ranges = port_ranges([(function.inputs, function.outputs) for function in functions])
     specs = tuple(
         FuncSpec(

@@ -14,6 +14,7 @@ from dataflow.flow_func.flowfunc_wrapper import (
     MSG_TYPE_USER_DEFINE_START,
 )
 from dataflow.flow_func.func_wrapper import init_wrapper, proc_wrapper
+from dataflow.flow_func.queues import FlowMsgQueue
 
 FLOW_FUNC_SUCCESS: Final = 0
 FLOW_FUNC_ERR_PARAM_INVALID: Final = 164000
@@ -56,6 +57,7 @@ __all__ = [
     "BalanceConfig",
     "FlowFuncLogger",
     "FlowMsg",
+    "FlowMsgQueue",
     "MetaRunContext",
     "PyMetaParams",
     "init_wrapper",

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from dataflow import codes
 from dataflow.flow_func import flowfunc_wrapper as native
+from dataflow.flow_func.queues import FlowMsgQueue, NativeQueue
 from dataflow.packages import Function
 from dataflow.tensor import Tensor
 from dataflow.utils import log
@@ -34,6 +35,9 @@ def run_entry(function: Function, run_context: object, inputs: Sequence[object])
     assert isinstance(run_context, native.MetaRunContext), f"no run context: {run_context!r}"
     values: list[object] = []
     for msg in inputs:
+        if isinstance(msg, NativeQueue):
+            values.append(FlowMsgQueue(msg))
+            continue
         if not isinstance(msg, native.FlowMsg):
             return codes.FUNC_ERR_PARAM_INVALID
         if msg.get_ret_code() or int(msg.get_msg_type()) in _RESERVED:

@@ -8,6 +8,7 @@ from dataflow import codes
 from dataflow.data_type import DType, get_python_dtype_from_dwrapper_dtype
 from dataflow.data_wrapper import DataType
 from dataflow.flow_func.natives import FlowBufferFactory, FlowFlag, FlowMsg, MsgType, Tensor
+from dataflow.flow_func.queues import NativeQueue as FlowMsgQueue
 from dataflow.runtime import numpy_type_of
 from dataflow.tensor_descs import RuntimeTensorDesc, RuntimeTensorDescMsgProcessor
 from dflow_core import udf
@@ -24,6 +25,7 @@ __all__ = [
     "FlowFuncLogType",
     "FlowFuncLogger",
     "FlowMsg",
+    "FlowMsgQueue",
     "MetaParams",
     "MetaRunContext",
     "MsgType",

@@ -11,6 +11,7 @@ from dataflow import codes
 from dataflow.flow_func import flowfunc_wrapper as native
 from dataflow.flow_func.flow_func import FlowMsg, MetaRunContext, PyMetaParams
 from dataflow.flow_func.func_register import FlowFuncRegister
+from dataflow.flow_func.queues import FlowMsgQueue, NativeQueue
 from dataflow.utils import log
 from dataflow.utils.errors import DfAbortException, DfException
 from dflow_core import message, udf
@@ -89,7 +90,11 @@ def _native_context(context: object) -> native.MetaRunContext:
     return context
 
 
-def _wrapped(item: object) -> FlowMsg:
+def _wrapped(item: object) -> FlowMsg | FlowMsgQueue:
+    if isinstance(item, udf.MessageQueue):
+        return FlowMsgQueue(NativeQueue(item))
+    if isinstance(item, NativeQueue):
+        return FlowMsgQueue(item)
     msg = native.FlowMsg(item) if isinstance(item, message.FlowMsg) else item
     assert isinstance(msg, native.FlowMsg), f"no message: {item!r}"
     return FlowMsg(msg)
