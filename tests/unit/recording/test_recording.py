@@ -337,6 +337,38 @@ def test_full_disk_ends_the_recording_and_not_the_graph(
     assert list(read_recording(path).transactions) == [1]
 
 
+def test_full_disk_while_it_is_written_anew_leaves_what_was_there(
+    session: DFlowSession, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    big = np.zeros(300_000)
+    with single(session, record=str(path), record_good="1") as graph:
+        graph(big)
+        monkeypatch.setattr(os, "sendfile", full)
+        for _ in range(6):
+            graph(big)
+    assert sorted(os.listdir(path.parent)) == [path.name], "and no half-written one"
+    assert read_recording(path).torn == 0
+
+
+def test_error_where_there_was_none_is_told(session: DFlowSession, path: Path, tmp_path: Path) -> None:
+    marker = tmp_path / "broken"
+
+    @df.pyflow
+    def moody(value: int) -> int:
+        if os.path.exists(marker):
+            raise OSError("broken since")
+        return value
+
+    graph = df.FlowGraph([moody.fnode()(df.FlowData("x"))], {"record": str(path)}, mode="inline", session=session)
+    run(graph, 1)
+    marker.touch()
+    recording = read_recording(path)
+    assert replay_transaction(session, recording, recording.transaction(1)).verdict == "an error where there was none"
+
+
 def test_transaction_that_is_not_there_is_named_with_those_that_are(session: DFlowSession, path: Path) -> None:
     run(single(session, record=str(path)), "good", "good")
     recording: Recording = read_recording(path)
