@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from dflow_core.errors import DflowError
+from dflow_core.errors import DflowError, UsageError
 from dflow_core.executor import Channel, GraphClient, Outcome, error_of
 from dflow_core.message import Aux, DataFlag, ErrorInfo, FeedInfo, FlowMsg, MsgInfo
 from dflow_core.model import FlowModel, read_frame
@@ -28,6 +28,7 @@ class Replay:
         error: What it ended with.
         cause: The exception object of a node that ran in this process.
         digests: Of the outputs.
+        mode: `inline` or `process`.
     """
 
     transaction: RecordedTransaction
@@ -36,6 +37,7 @@ class Replay:
     error: DflowError | None = None
     cause: BaseException | None = None
     digests: tuple[ResultDigest, ...] = field(default=(), repr=False)
+    mode: str = "inline"
 
     @property
     def verdict(self) -> str:
@@ -52,11 +54,6 @@ class Replay:
         return "the same results" if set(recorded.results) == set(self.digests) else "other results"
 
 
-def default_mode(transaction: RecordedTransaction) -> str:
-    """`process` where a process died of it, so that this one does not; else `inline`."""
-    return "process" if transaction.end.how == LOST else "inline"
-
-
 def replay_transaction(
     session: DFlowSession, recording: Recording, transaction: RecordedTransaction, *, mode: str = "",
     timeout: float = 60.0, wrap: Wrap | None = None,
@@ -67,7 +64,8 @@ def replay_transaction(
         session: Where to run it.
         recording: Holds the graph and the messages.
         transaction: Which one.
-        mode: `inline` or `process`; empty takes `default_mode`.
+        mode: `inline` or `process`. Empty is `process` where a process died of it, so that this one does not, or where
+            a node can run in a process of its own only; else `inline`.
         timeout: Seconds to wait for its end.
         wrap: Gives what runs instead of a function of a node; inline only.
 
@@ -77,18 +75,24 @@ def replay_transaction(
     model = recording.model()
     ids = sorted({*transaction.end.together, transaction.trans_id})
     group = [recording.transactions[one] for one in ids if one in recording.transactions]
-    if (mode or default_mode(transaction)) == "process":
-        running = session.run(model)
+    if mode != "process" and (mode or wrap is not None or transaction.end.how != LOST):
         try:
-            return _fed_again(running.client, recording, group, transaction, timeout, lambda node: None)
-        finally:
-            running.close()
-    backend = session.inline(model, wrap=wrap)
-    client = GraphClient(model.name, model.relation.input_names, model.relation.output_names, backend)
+            backend = session.inline(model, wrap=wrap)
+        except UsageError:
+            if mode or wrap is not None:
+                raise
+        else:
+            client = GraphClient(model.name, model.relation.input_names, model.relation.output_names, backend)
+            try:
+                return _fed_again(client, recording, group, transaction, timeout, backend.last_exception)
+            finally:
+                client.close()
+    running = session.run(model)
     try:
-        return _fed_again(client, recording, group, transaction, timeout, backend.last_exception)
+        done = _fed_again(running.client, recording, group, transaction, timeout, lambda node: None)
+        return replace(done, mode="process")
     finally:
-        client.close()
+        running.close()
 
 
 def replay_call(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--list", "only_list", is_flag=True, help="Tell what is recorded, and run nothing.")
 @click.option("-t", "--transaction", "trans_id", type=int, help="Which one; the first that failed if not given.")
 @click.option("--node", is_flag=True, help="Only the call of the node that failed, with the messages it had.")
-@click.option("--mode", type=click.Choice(["inline", "process"]), help="Inline, unless a process died of it.")
+@click.option("--mode", type=click.Choice(["inline", "process"]), help="Inline where it can be, unless a process died.")
 @click.option("--pdb", "debug_it", is_flag=True, help="A debugger where it fails; before the call, if a process died.")
 @click.option("--step", is_flag=True, help="A debugger at the first line of the function of the node that failed.")
 @click.option("--timeout", type=click.FloatRange(0.0), default=60.0, show_default=True, help="Longest wait, seconds.")
@@ -131,11 +131,12 @@ def _tell(output: Output, recording: Recording, done: Replay) -> None:
         output.table(["output", "value"], rows)
     if done.error is not None:
         output.line(str(done.error), style="red")
-    output.line(f"\n{what} ran again: {done.verdict}")
+    output.line(f"\n{what} ran again{' in processes' if done.mode == 'process' else ''}: {done.verdict}")
     error = {"error": describe(done.error)} if done.error is not None else {}
     output.document(
         {
-            "file": recording.path, "graph": recording.graph, "node": done.node, "verdict": done.verdict,
+            "file": recording.path, "graph": recording.graph, "node": done.node, "mode": done.mode,
+            "verdict": done.verdict,
             "recorded": _as_data(recording, one), **error,
             "outputs": [{"output": name, **_data(msg)} for name, msg in done.outputs],
         }

@@ -26,6 +26,8 @@ from dflow_core.errors import (
 )
 from dflow_core.executor import read_calls
 from dflow_core.model import write_om
+from dflow_core.recording import read_recording
+from dflow_core.replay import replay_call, replay_transaction
 from dflow_core.session import DFlowSession
 
 COPIES = """
@@ -157,6 +159,22 @@ def test_a_crash_ends_its_transaction_and_the_instance_comes_back(node):
         assert re.fullmatch(r"  #0 demo::Scale::Proc\(std::vector<.*\+0x[0-9a-f]+, .*libscale\.so\+0x[0-9a-f]+", first)
         assert re.fullmatch(r"  \(and \d+ of the runtime\)", last) and "libflow_func" not in stack[1]
         np.testing.assert_array_equal(graph(floats(1)), floats(2))
+
+
+def test_recorded_failure_is_replayed_in_a_process(node, tmp_path):
+    path = tmp_path / "run.dfrec"
+    with graph_of(node(), record=str(path)) as graph:
+        graph(floats(1))
+        with pytest.raises(NodeError, match="9900013"):
+            graph(floats(-13))
+    recording = read_recording(path)
+    with DFlowSession() as session:
+        done = replay_transaction(session, recording, recording.transaction())
+        assert (done.mode, done.verdict) == ("process", "the same error")
+        with pytest.raises(UsageError, match="in a process of its own only"):
+            replay_transaction(session, recording, recording.transaction(), mode="inline")
+        with pytest.raises(UsageError, match="what the failed node was given is not in"):
+            replay_call(session, recording, recording.transaction())
 
 
 def test_on_error_stop_ends_the_graph(node):
