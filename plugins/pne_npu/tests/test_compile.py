@@ -203,6 +203,21 @@ def test_settings_are_checked(settings: dict[str, str], options: dict[str, str],
         read_settings(GraphProcessPoint(Framework.ONNX, b"x", None, "", None, **settings), options)
 
 
+def test_the_host_is_no_place_for_a_model_of_this_engine(tmp_path: Path, add_model: bytes) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps({"build_options": {"ge.exec.placement": "HOST"}}))
+    for point, options in (
+        (GraphProcessPoint(Framework.ONNX, add_model, None, path), {}),
+        (GraphProcessPoint(Framework.ONNX, add_model, placement="host"), {}),
+        (GraphProcessPoint(Framework.ONNX, add_model), {"ge.exec.placement": "HOST"}),
+    ):
+        with pytest.raises(OptionError, match="asks for the host's CPUs"):
+            read_settings(point, options)
+    read_settings(GraphProcessPoint(Framework.ONNX, add_model, placement="DEVICE"), {})
+    with pytest.raises(OptionError, match="expected DEVICE or HOST"):
+        read_settings(GraphProcessPoint(Framework.ONNX, add_model, placement="MOON"), {})
+
+
 def test_settings_of_the_point_come_before_options() -> None:
     point = GraphProcessPoint(Framework.ONNX, b"x", soc_version="Ascend1")
     assert read_settings(point, {"ge.socVersion": "Ascend2", "plugin.npu.device": "3"}).soc == "Ascend1"

@@ -16,12 +16,14 @@ _ATC = (
     "output_type", "input_fp16_nodes", "is_input_adjust_hw_layout", "is_output_adjust_hw_layout", "precision_mode",
     "precision_mode_v2", "insert_op_conf",
 )
-SETTINGS = (*_ATC, "soc_version", "device", "atc_timeout", "atc_options", "timeout")
+SETTINGS = (*_ATC, "soc_version", "device", "placement", "atc_timeout", "atc_options", "timeout")
 _BUILD = {
     "ge.inputShape": "input_shape", "ge.exec.precision_mode": "precision_mode", "ge.socVersion": "soc_version",
     "ge.dynamicDims": "dynamic_dims", "ge.inputFormat": "input_format", "ge.outputDatatype": "output_type",
+    "ge.exec.placement": "placement",
 }
-_GLOBAL = {"ge.socVersion": "soc_version", "ge.exec.deviceId": "device", "ge.exec.precision_mode": "precision_mode"}
+_GLOBAL = {"ge.socVersion": "soc_version", "ge.exec.deviceId": "device", "ge.exec.precision_mode": "precision_mode",
+           "ge.exec.placement": "placement"}
 _LOAD = {"out_nodes": "out_nodes", "output_names": "out_nodes", "output_data_names": "out_nodes",
          "input_fp16_nodes": "input_fp16_nodes", "input_format": "input_format", "output_type": "output_type",
          "is_input_adjust_hw_layout": "is_input_adjust_hw_layout",
@@ -68,6 +70,7 @@ def read_settings(point: GraphProcessPoint, options: Mapping[str, str]) -> Asked
     found: dict[str, str] = {}
     for layer in layers:
         found |= layer
+    _check_placement(found.get("placement", ""))
     shapes, layout = _input_descs(config, point.compile_config_path)
     if layout:
         found.setdefault("input_format", layout)
@@ -81,6 +84,15 @@ def read_settings(point: GraphProcessPoint, options: Mapping[str, str]) -> Asked
         timeout=_seconds("timeout", found.get("timeout", "60")),
         notes=tuple(notes),
     )
+
+
+def _check_placement(text: str) -> None:
+    """A model of this engine runs on an NPU: ACL's C interface has no run on the host's CPUs."""
+    if text.upper() == "HOST":
+        raise OptionError("placement HOST asks for the host's CPUs, and ACL has no way to run a model there",
+                          hint="let the node ask for the engine that has: set_options(engine='CPU')")
+    if text.upper() not in ("", "DEVICE"):
+        raise OptionError(f"placement={text!r}: expected DEVICE or HOST")
 
 
 def _near(name: str, known: Sequence[str]) -> str:
