@@ -71,7 +71,7 @@ from dflow_core.graph import (
     TimeBatch,
     name_scope,
 )
-from dflow_core.message import FeedInfo, Flag, current_transaction
+from dflow_core.message import FeedInfo, Flag, current_transaction, msg_types
 from dflow_core.types import DataType, Tensor, TensorSpec
 
 __version__ = "0.1.0"
@@ -132,6 +132,7 @@ __all__ = [
     "init_wrapper",
     "map_each",
     "method",
+    "msg_types",
     "name_scope",
     "proc_wrapper",
     "pyflow",

@@ -55,6 +55,9 @@ class CallOwner(Protocol):
     def called(self, key: str) -> CalledGraph:
         """A graph that functions of the node call."""
 
+    def ends(self, output: int, key: tuple[int, int]) -> bool:
+        """Whether a key ends on a node output because a function sent nothing there; see `SharedOutputs`."""
+
     def raise_exception(self, context: CallContext, code: int, user_context_id: int) -> None:
         """Raise an exception for the transaction of an open call."""
 
@@ -191,7 +194,10 @@ class CallContext(RunContext):
                 value, aux, changes = output.held_back[0]
                 assert self._head is not None
                 self._emit(index, value, self._head.info, aux, changes)
-            elif self._head is not None and not self._spec.holds_inputs and not self.owes_nothing:
+            elif (
+                self._head is not None and not self._spec.holds_inputs and not self.owes_nothing
+                and self._owner.ends(self._spec.outputs[index], self._head.info.key)
+            ):
                 self.skip(self._head, index)
             output.held_back.clear()
 

@@ -124,7 +124,7 @@ class InlineBackend(Backend):
             if spec.stream_input:
                 stream = InlineStream(f"{part.name}.{spec.name}", len(spec.inputs), self._depth, self._clock)
                 self._streams |= {(part.name, port): (stream, i) for i, port in enumerate(spec.inputs)}
-                stream.start(StreamRunner(spec, func, stream.sources, sink, self.alloc, runner))
+                stream.start(StreamRunner(spec, func, stream.sources, sink, self.alloc, runner, node=part.name))
 
     def alloc(self, size: int, timeout: float = ALLOC_LIMIT) -> Block:
         return HeapBlock(size)

@@ -315,8 +315,8 @@ class InstanceRunner:
         doorbell = self._group.doorbell()
         sources = [QueueSource(self._inputs[port], doorbell, self.gate) for port in spec.inputs]
         runner = StreamRunner(
-            spec, func, sources, self._outlet.send, self._alloc, self._runner,
-            stops=self._model.options.on_error == "stop",
+            spec, func, sources, self._outlet.send, self._alloc, self._runner, node=self._model.name,
+            instance=self._plan.index, stops=self._model.options.on_error == "stop",
         )
         name = f"{self._model.name}#{self._plan.index}.{spec.name}"
         return StreamThread(name, runner, sources, doorbell, self.gate, self._wake)

@@ -24,6 +24,7 @@ from dflow_core.executor.gathering import Gathered
 from dflow_core.executor.meter import BLOCKED, BUSY, CALLS, FAILED, Meter
 from dflow_core.executor.node_extras import NodeExtras
 from dflow_core.executor.node_function import NodeFunction, node_functions
+from dflow_core.executor.shared_outputs import SharedOutputs
 from dflow_core.executor.unwanted import Unwanted
 from dflow_core.message import Alloc, Aux, CurrentTransaction, DataFlag, ErrorInfo, FlowMsg
 from dflow_core.model import ExceptionNote, PneModel
@@ -101,6 +102,7 @@ class NodeRunner:
         self._keep_exceptions = keep_exceptions
         self._waiting = waiting
         self._called = called
+        self.ends = SharedOutputs(model.functions).ends
         self._open: list[CallContext] = []
         self._counted = 0.0, 0.0
         self._functions = node_functions(model.functions, funcs, dead, limits, clock)
@@ -280,7 +282,8 @@ class NodeRunner:
         self.settle()
         info = replace(msg.info, data_flag=msg.info.data_flag | DataFlag.NULL)
         for output in function.spec.outputs:
-            self._sink(output, FlowMsg(info, None, msg.aux))
+            if not info.data_flag & DataFlag.SKIP or self.ends(output, info.key):
+                self._sink(output, FlowMsg(info, None, msg.aux))
 
     def may_defer(self) -> bool:
         """Whether the current call may stay open: another one is, or more input waits."""
@@ -329,10 +332,6 @@ class NodeRunner:
             number = next(i for i, function in enumerate(self._functions) if function.spec is context.spec)
             self._on_failure(FailedCall(self._node, self._instance, number, context.head, tuple(inputs), info))
         return info
-
-    def told(self, error: BaseException, inputs: Sequence[FlowMsg] = ()) -> ErrorInfo:
-        """An error as it travels."""
-        return explain(error, inputs, self._node, self._instance)
 
     def call(
         self, function: NodeFunction, inputs: Sequence[FlowMsg], call: Callable[[CallContext], None],

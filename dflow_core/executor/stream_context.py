@@ -149,7 +149,8 @@ class StreamContext(RunContext):
     def _end(self, info: MsgInfo, aux: Aux, output: int | None = None) -> None:
         ending = FlowMsg(replace(info, data_flag=info.data_flag | DataFlag.NULL), None, aux)
         for one in self._spec.outputs if output is None else (output,):
-            self._sink(one, ending)
+            if not info.data_flag & DataFlag.SKIP or self._owner.ends(one, info.key):
+                self._sink(one, ending)
 
 
 class SegmentContext(StreamContext):

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from dflow_core.errors import AbortError, NodeError
 from dflow_core.executor.call_context import CallOwner, OutputSink
+from dflow_core.executor.explanation import explain
 from dflow_core.executor.stream_context import LedgerContext, SegmentContext, StreamContext
 from dflow_core.message import Alloc, ErrorInfo, FlowMsg
 from dflow_core.spi import FlowFunc, InputQueue
@@ -15,9 +16,6 @@ from dflow_core.types import FuncSpec
 
 class StreamOwner(CallOwner, Protocol):
     """What keeps account of the calls of functions with queues."""
-
-    def told(self, error: BaseException, inputs: Sequence[FlowMsg] = ()) -> ErrorInfo:
-        """An error as it travels."""
 
     def wanted(self, msg: FlowMsg) -> FlowMsg:
         """A message, or a skip in its place if its transaction was cancelled."""
@@ -103,17 +101,19 @@ class StreamRunner:
         sink: Takes (node output index, message); may block.
         alloc: Gives blocks.
         owner: Keeps account of the calls.
+        node, instance: Where, for errors.
         stops: Whether a failing call ends the node.
     """
 
     def __init__(
         self, spec: FuncSpec, func: FlowFunc, sources: Sequence[Source], sink: OutputSink, alloc: Alloc,
-        owner: StreamOwner, *, stops: bool = False,
+        owner: StreamOwner, *, node: str, instance: int = 0, stops: bool = False,
     ) -> None:
         made = LedgerContext if func.names_answers else SegmentContext
         self._context = made(spec, sink, alloc, owner)
         self._func = func
         self._owner = owner
+        self._place = node, instance
         self._stops = stops
         self._name = spec.name
         self.has_given_up = False
@@ -160,7 +160,7 @@ class StreamRunner:
         self._context.settle()
 
     def _fail(self, error: Exception | SystemExit) -> ErrorInfo:
-        info = self._owner.told(error)
+        info = explain(error, (), *self._place)
         code = error.ret_code if isinstance(error, NodeError) else 0
         is_told = self._context.fail_all(info, code)
         if self._stops or not is_told:

@@ -13,6 +13,7 @@ from dflow_core.frontend.returns import count_returns
 from dflow_core.frontend.settings import CallOptions, Settings
 from dflow_core.frontend.signatures import count_inputs
 from dflow_core.graph import FuncPackage, FuncProcessPoint
+from dflow_core.message import msg_types
 from dflow_core.types import FuncSpec
 
 
@@ -91,7 +92,7 @@ def make_package(
         )
         methods.append(MethodSpec(f.name, f.outputs, choice, gather, f.generator))
         first_in, first_out = first_in + f.inputs, first_out + f.outputs
-    func = PythonFunc(kind, target, init[0], dict(init[1]), tuple(methods))
+    func = PythonFunc(kind, target, init[0], dict(init[1]), tuple(methods), msg_types.codecs())
     memory = {"memory_mb": str(options.memory)} if options.memory else {}
     return packed(func, specs, (first_in, first_out), name, memory, known)
 

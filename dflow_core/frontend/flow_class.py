@@ -9,6 +9,7 @@ from typing import TypeVar
 from dflow_core.errors import UsageError
 from dflow_core.frontend.building import packed
 from dflow_core.graph import PACKER_ATTRIBUTE, FuncPackage
+from dflow_core.message import msg_types
 from dflow_core.types import FuncSpec
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -22,8 +23,8 @@ def proc_wrapper(ports: str) -> Callable[[F], F]:
     """Mark a method `(self, run_context, inputs)` of a hand-written class as a function of a node.
 
     Args:
-        ports: The node's ports it owns, such as `"i0,i1,o0"`; with `stream_input` at the end it gets a MessageQueue for
-            each input instead of messages.
+        ports: The node's ports it owns, such as `"i0,i1,o0"`; an output may be shared with other methods. With
+            `stream_input` at the end it gets a MessageQueue for each input instead of messages.
 
     Raises:
         UsageError: the text is no list of ports.
@@ -72,10 +73,11 @@ def pack_flow_class(cls: object) -> FuncPackage:
     ]
     counts = (
         _count([port for spec in specs for port in spec.inputs], f"{cls.__qualname__}: inputs"),
-        _count([port for spec in specs for port in spec.outputs], f"{cls.__qualname__}: outputs"),
+        _count(sorted({port for spec in specs for port in spec.outputs}), f"{cls.__qualname__}: outputs"),
     )
     methods = tuple(MethodSpec(spec.name, len(spec.outputs)) for spec in specs)
-    return packed(PythonFunc("flow_func", cls, methods=methods), specs, counts, cls.__name__, {})
+    func = PythonFunc("flow_func", cls, methods=methods, types=msg_types.codecs())
+    return packed(func, specs, counts, cls.__name__, {})
 
 
 def _ports(text: object) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
@@ -97,5 +99,5 @@ def _ports(text: object) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
 
 def _count(ports: list[int], what: str) -> int:
     if sorted(ports) != list(range(len(ports))):
-        raise UsageError(f"{what}: expected each port from 0 on once, got {sorted(ports)}", hint="count from 0")
+        raise UsageError(f"{what}: expected each port from 0 on, inputs once, got {sorted(ports)}", hint="count from 0")
     return len(ports)

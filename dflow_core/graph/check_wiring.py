@@ -105,7 +105,7 @@ def _owned_faults(
         yield from _count(node, side, max(uses, default=-1) + 1, f"its code ({names})")
         return
     for port in range(count):
-        if uses[port] != 1:
+        if not uses[port] or (side == "input" and uses[port] > 1):  # outputs may be shared
             message = f"expected one function ({names}) to own it, got {uses[port]}"
             yield Fault("arity", node.name, f"{side} {port}", message, "give each port to one function")
 

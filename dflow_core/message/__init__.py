@@ -38,6 +38,7 @@ from dflow_core.message.transaction import (
     reset_current_transaction,
     set_current_transaction,
 )
+from dflow_core.message.type_register import MsgTypes, TypeCodec, msg_types
 
 __all__ = [
     "ALIGN_FAILED",
@@ -62,9 +63,11 @@ __all__ = [
     "Member",
     "MsgInfo",
     "MsgType",
+    "MsgTypes",
     "PlainBlock",
     "TensorBlock",
     "TensorDesc",
+    "TypeCodec",
     "alloc_tensor",
     "block_of",
     "child_token",
@@ -75,6 +78,7 @@ __all__ = [
     "encode",
     "label_of",
     "members_size",
+    "msg_types",
     "peek_plain",
     "read_tensor",
     "reset_current_transaction",

@@ -17,13 +17,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dflow_core.errors import PackagingError, TensorError
+from dflow_core.errors import PackagingError, PoolExhaustedError, TensorError
 from dflow_core.message.aux import NO_AUX, Aux
 from dflow_core.message.block import Block, HeapBlock, block_of
 from dflow_core.message.flow_msg import FlowMsg
 from dflow_core.message.info import HEAD_SIZE, Bytes, DataFlag, MsgInfo, MsgType
 from dflow_core.message.tensor_desc import DATA_OFFSET, DESC_SIZE, TensorDesc, packed_desc
 from dflow_core.message.tensors import pack_strings, read_tensor
+from dflow_core.message.type_register import TypeCodec, msg_types
 from dflow_core.types import Array, DataType, Tensor, data_type_of
 
 Alloc = Callable[[int], Block]
@@ -130,7 +131,8 @@ def decode(msg: FlowMsg) -> object:
         return read_tensor(msg.body)
     if msg.info.msg_type == MsgType.PICKLED:
         return _decode_object(msg.body)
-    return memoryview(msg.body)
+    codec = msg_types.of_number(msg.info.msg_type)
+    return memoryview(msg.body) if codec is None else _read_by(codec, memoryview(msg.body))
 
 
 def seal(msg: FlowMsg, alloc: Alloc) -> FlowMsg:
@@ -147,7 +149,9 @@ def describe(msg: FlowMsg) -> str:
     if msg.info.msg_type == MsgType.TENSOR:
         desc = TensorDesc.unpack_from(msg.body, 0)
         return f"{desc.dtype.name.lower()}{list(desc.shape)}"
+    codec = msg_types.of_number(msg.info.msg_type)
     kind = "object" if msg.info.msg_type == MsgType.PICKLED else f"message of type {msg.info.msg_type}"
+    kind = kind if codec is None else codec.cls.__qualname__
     return f"{kind} of {msg.body.nbytes} bytes"
 
 
@@ -221,6 +225,9 @@ def _encode_strings(array: Array, info: MsgInfo, alloc: Alloc, aux: Aux) -> Flow
 
 
 def _encode_object(value: object, info: MsgInfo, alloc: Alloc, aux: Aux) -> FlowMsg:
+    codec = msg_types.of_class(type(value))
+    if codec is not None:
+        return _encode_by(codec, value, info, alloc, aux)
     pickled, raws = _pickled(value)
     sizes = [pickled.nbytes, *(raw.nbytes for raw in raws)]
     head = struct.pack(f"<Q{len(sizes)}Q", len(sizes), *sizes)
@@ -237,6 +244,39 @@ def _encode_object(value: object, info: MsgInfo, alloc: Alloc, aux: Aux) -> Flow
         body[offset : offset + part.nbytes] = np.frombuffer(part, np.uint8)
     body[body_size : body_size + len(extra)] = np.frombuffer(extra, np.uint8)
     return FlowMsg.from_block(block)
+
+
+def _encode_by(codec: TypeCodec, value: object, info: MsgInfo, alloc: Alloc, aux: Aux) -> FlowMsg:
+    """A message with what a registered type makes of its object; with a size, made in the message itself."""
+    extra = aux.pack() if aux is not NO_AUX else b""
+    info = _retype(info, codec.msg_type)
+    try:
+        content = None if codec.size is not None else memoryview(codec.serialize(value)).cast("B")  # type: ignore[arg-type]
+        body_size = content.nbytes if content is not None else int(codec.size(value))  # type: ignore[misc]
+        block = alloc(HEAD_SIZE + body_size + len(extra))
+        data = block.array(writable=True)
+        info.pack_into(data, body_size, len(extra))
+        body = data[HEAD_SIZE : HEAD_SIZE + body_size]
+        if content is not None:
+            body[:] = np.frombuffer(content, np.uint8)
+        else:
+            codec.serialize(value, memoryview(body))
+    except PoolExhaustedError:
+        raise
+    except Exception as cause:
+        name = codec.cls.__qualname__
+        raise PackagingError(f"a {name} (message type {codec.msg_type}) cannot be written: {cause}") from cause
+    if extra:
+        data[HEAD_SIZE + body_size : HEAD_SIZE + body_size + len(extra)] = np.frombuffer(extra, np.uint8)
+    return FlowMsg.from_block(block)
+
+
+def _read_by(codec: TypeCodec, data: memoryview) -> object:
+    try:
+        return codec.deserialize(data)
+    except Exception as cause:
+        text = f"a message of type {codec.msg_type} cannot be read as {codec.cls.__qualname__}: {cause}"
+        raise PackagingError(text) from cause
 
 
 def _pickled(value: object) -> tuple[memoryview, list[memoryview]]:

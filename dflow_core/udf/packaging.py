@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dflow_core.errors import PackagingError
+from dflow_core.message import TypeCodec
 from dflow_core.udf.culprit import Culprit, find_culprit
 from dflow_core.udf.pickling import dumps, loads
 
@@ -58,6 +59,7 @@ class PythonFunc:
         target: The function or class.
         init_args, init_kwargs: Arguments of the class.
         methods: Its functions, in the order of the node's FuncSpecs.
+        types: Types of messages that were registered when it was packed.
     """
 
     kind: str
@@ -65,6 +67,7 @@ class PythonFunc:
     init_args: tuple[object, ...] = ()
     init_kwargs: Mapping[str, object] = field(default_factory=dict)
     methods: tuple[MethodSpec, ...] = ()
+    types: tuple[TypeCodec, ...] = ()
 
 
 def pack(obj: object, what: str = "") -> bytes:

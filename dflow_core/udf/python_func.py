@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from dflow_core.errors import NodeError, UsageError
 from dflow_core.graph import running
-from dflow_core.message import ALIGN_FAILED, FlowMsg, MsgInfo, decode
+from dflow_core.message import ALIGN_FAILED, FlowMsg, MsgInfo, decode, msg_types
 from dflow_core.spi import FlowFunc, FuncParams, InputQueue, RunContext
 from dflow_core.types import FuncSpec
 from dflow_core.udf.codes import STATUS_EXIT, SUCCESS
@@ -30,6 +30,7 @@ class Instance:
     """
 
     def __init__(self, package: PythonFunc) -> None:
+        msg_types.update(getattr(package, "types", ()))  # one packed by an earlier version has none
         self._package = package
         self._target: object = None
         self._is_ready = False

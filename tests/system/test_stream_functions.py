@@ -91,6 +91,27 @@ class Router:
         return 0
 
 
+class Shared:
+    """Two functions with one output: whichever has something to say for a transaction says it."""
+
+    @df.proc_wrapper("i0,o0")
+    def large(self, context: MetaRunContext, inputs: list[FlowMsg]) -> int:
+        tensor = inputs[0].get_tensor()
+        assert tensor is not None
+        return context.set_output(0, inputs[0]) if tensor[0] > 10 else 0
+
+    @df.proc_wrapper("i1,o0,stream_input")
+    def negative(self, context: MetaRunContext, queues: list[MessageQueue]) -> int:
+        code, msg = queues[0].dequeue()
+        if msg is None:
+            return code
+        tensor = msg.get_tensor()
+        assert tensor is not None
+        if tensor[0] < 0:
+            return context.set_output(0, msg)
+        return 0
+
+
 class Listener:
     """A hand-written class: says what its queue says."""
 
@@ -150,6 +171,14 @@ def test_hand_written_functions_answer_in_any_order_and_hear_what_their_queues_s
     with df.FlowGraph([df.FuncProcessPoint(py_func=Listener).fnode(1, 1, "listener")(y)], mode=mode) as graph:
         depth = int(graph.running.model.options["queue_depth"])
         assert graph(np.array([1]), timeout=LIMIT).tolist() == [564001, 564001, depth, 0]
+
+
+@pytest.mark.parametrize("mode", ["inline", "process"])
+def test_functions_that_share_an_output_answer_each_transaction_once(mode):
+    x = df.FlowData("x")
+    with df.FlowGraph([df.FuncProcessPoint(py_func=Shared).fnode(2, 1, "shared")(x, x)], mode=mode) as graph:
+        found = [graph(np.array([n]), timeout=LIMIT).tolist() for n in (11, -1, 12, -2)]
+    assert found == [[11], [-1], [12], [-2]]
 
 
 def test_closing_ends_a_loop_on_get_at_once_and_in_good_order(tmp_path):
