@@ -69,7 +69,8 @@ def plan_deployment(
     queues = Queues(model, options.queue_depth, placed)
     counts = {name: len(one.places) for name, one in placed.items()}
     budget = share_threads(model, resources.cpus, shares_process, counts)
-    processes = _processes(model, shares_process, queues, {one.node: one.threads for one in budget}, placed)
+    threads = {one.node: max(1, one.threads // one.calls) for one in budget}
+    processes = _processes(model, shares_process, queues, threads, placed)
     is_model = {name: shares_process[sub.engine] for name, sub in model.submodels.items()}
     notes += budget_notes(budget, resources.cpus, is_model)
     feeds = tuple(queues.routes(endpoint) for endpoint in model.relation.root.inputs)

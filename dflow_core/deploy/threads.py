@@ -51,7 +51,8 @@ def share_threads(
         rest -= count if extra else 0
         threads[name] = max(1, share + extra)
         reasons[name] = f"a share of {cpus} CPUs for {total} model instances"
-    return [ThreadShare(name, instances[name], threads[name], reasons[name]) for name in model.submodels]
+    calls = {name: 1 if sub.options.threads else _wanted(sub) or 1 for name, sub in model.submodels.items()}
+    return [ThreadShare(name, instances[name], threads[name], reasons[name], calls[name]) for name in model.submodels]
 
 
 def budget_notes(budget: Sequence[ThreadShare], cpus: int, models: Mapping[str, bool]) -> list[str]:
@@ -68,11 +69,13 @@ def budget_notes(budget: Sequence[ThreadShare], cpus: int, models: Mapping[str, 
         if models[one.node] or one.threads > 1
     ]
     of_models = sum(one.threads * one.instances for one in budget if models[one.node])
-    others = sum(one.instances for one in budget if not models[one.node])
+    others = [one for one in budget if not models[one.node]]
+    count, threads = sum(one.instances for one in others), sum(one.threads * one.instances for one in others)
     if of_models > cpus:
         notes.append(f"models have {of_models} threads on {cpus} CPUs: more than can run at once")
     if others:
-        notes.append(f"{others} function instances have a thread each besides the models' {of_models}")
+        each = "a thread each" if threads == count else f"{threads} threads"
+        notes.append(f"{count} function instances have {each} besides the models' {of_models}")
     return notes
 
 

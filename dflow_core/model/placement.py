@@ -49,9 +49,11 @@ class ThreadShare:
         instances: How many instances it has.
         threads: Threads of each, for the model itself and for OpenMP, BLAS and OpenCV in it.
         reason: Why so many.
+        calls: Calls that run at once in an instance and share its threads.
     """
 
     node: str
     instances: int
     threads: int
     reason: str
+    calls: int = 1

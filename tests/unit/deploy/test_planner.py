@@ -317,3 +317,16 @@ def test_branches_of_one_batch_meet_by_transaction():
     wires = {"b": ["g:x"], "l": ["b:0"], "r": ["b:0"], "j": ["l:0", "r:0"]}
     result = planned(flow(wires, models, ["j:0"]))
     assert result.placements[3].dispatch == "transaction"
+
+
+def test_calls_that_run_at_once_in_a_cpp_function_have_a_thread_each():
+    several = UdfModel(
+        name="cpp", engine="UDF", inputs=(FLOATS,), outputs=(FLOATS,), params={"__cpu_num": 3},
+        functions=(FuncSpec("f", (0,), (0,)),), options=NodeOptions(instances=2),
+    )
+    result = planned(flow({"cpp": ["g:x"]}, [several], ["cpp:0"]))
+    assert [(share.threads, share.calls, share.instances) for share in result.budget] == [(3, 3, 2)]
+    assert instance(result, "cpp").threads == 1, "libraries in each call have one thread"
+    assert "2 function instances have 6 threads besides the models' 0" in result.notes
+    asked = UdfModel(name="cpp", engine="UDF", inputs=(FLOATS,), outputs=(FLOATS,), options=NodeOptions(threads=4))
+    assert instance(planned(flow({"cpp": ["g:x"]}, [asked], ["cpp:0"])), "cpp").threads == 4
