@@ -24,7 +24,7 @@ from dflow_core.deploy import (
     plan_deployment,
     with_called_instances,
 )
-from dflow_core.errors import ClosedError, Fault
+from dflow_core.errors import ClosedError, Fault, UsageError
 from dflow_core.executor import (
     Backend,
     GraphClient,
@@ -41,7 +41,7 @@ from dflow_core.executor import (
 )
 from dflow_core.graph import FlowGraph
 from dflow_core.message import Block
-from dflow_core.model import GRAPH_OPTIONS, DeployPlan, FlowModel, UdfModel
+from dflow_core.model import GRAPH_OPTIONS, DeployPlan, FlowModel, PneModel, UdfModel
 from dflow_core.options import Options, Value, as_texts, from_texts, normalize, resolve
 from dflow_core.plugins import PluginRegistry, load_plugins
 from dflow_core.recording import Keeper, Recorder
@@ -151,6 +151,13 @@ class RunningGraph:
         if node is None or not isinstance(self._backend, InlineBackend):
             return None
         return self._backend.last_exception(node)
+
+    def exchange(self, models: Mapping[str, PneModel], timeout: float) -> int:
+        """Put other models in the place of some; see `GraphControl.exchange`."""
+        first = self.control.exchange(models, timeout)
+        self.model = dataclasses.replace(self.model, submodels={**self.model.submodels, **models})
+        self.__dict__.pop("input_specs", None)
+        return first
 
     def close(self) -> None:
         """End it. Idempotent."""
@@ -294,6 +301,34 @@ class DFlowSession:
             model, loaders, lambda name: self.registry.udf(name).factory(), records=records, wrap=wrap, only=only,
             options=as_texts(self._options_of(model)),
         )
+
+    def update(self, running: RunningGraph, graph: FlowGraph, node: str, timeout: float) -> int:
+        """Compile what a node of a running graph is to do from now on, and let it; see `GraphControl.exchange`.
+
+        Args:
+            running: The running graph.
+            graph: The same graph, with another process point on that node.
+            node: Name of the node.
+            timeout: Seconds for everything in flight to end.
+
+        Raises:
+            UsageError: what the node does now has other ports, functions or another engine.
+            GraphError, CompileError, StartupError, WaitTimeoutError: what stops it; nothing has changed then.
+        """
+        made, old = self.compile(graph), running.model
+        if made.relation != old.relation:
+            raise UsageError("it has other ports than what it replaces", node=node, hint="start a new graph with it")
+        models = {
+            name: part for name, part in made.submodels.items() if name == node or name.startswith(f"{node}/")
+        }
+        for name, part in models.items():
+            before = old.submodels[name]
+            if (part.engine, part.options) != (before.engine, before.options):
+                raise UsageError(
+                    f"it runs on engine {part.engine}, what it replaces on {before.engine}, or has other node options",
+                    node=node, hint="start a new graph with it",
+                )
+        return running.exchange(models, timeout)
 
     def close(self) -> None:
         """End every graph of the session, and what its deployers share. Idempotent."""

@@ -16,6 +16,7 @@ from dflow_core.deploy.environments import check_interpreter, thread_environment
 from dflow_core.deploy.executor_process import ExecutorProcess
 from dflow_core.deploy.forkserver import Preparation
 from dflow_core.deploy.kernel_view import kernel_view
+from dflow_core.deploy.local_exchange import LocalExchange
 from dflow_core.deploy.member import Member
 from dflow_core.deploy.model_files import ModelFiles
 from dflow_core.deploy.orders import Answer
@@ -26,16 +27,16 @@ from dflow_core.deploy.sinks import make_sink
 from dflow_core.deploy.supervisor import Supervisor
 from dflow_core.deploy.template import Template
 from dflow_core.errors import ClosedError, DflowError
-from dflow_core.model import DeployPlan, ExceptionNote, FlowModel, ProcessPlan, own_part
+from dflow_core.model import DeployPlan, ExceptionNote, FlowModel, PneModel, ProcessPlan, own_part
 from dflow_core.model.control_serde import InstanceState, LoadRequest, OrderKind
 from dflow_core.plugins import PluginRegistry, load_plugins
-from dflow_core.spi import Deployer, Deployment, GroupConfig, InstanceStatus, MemoryGroup, Overflow, Transport
+from dflow_core.spi import Deployer, Deployment, Exchange, GroupConfig, InstanceStatus, MemoryGroup, Overflow, Transport
 
 _EXECUTOR = "dflow_core.executor.main"
 _BUILTINS = ("dflow_core.builtin",)
 _PRELOAD = ("numpy", "cloudpickle", "dflow_core.model.control_serde", "dflow_core.model.serde", "dflow_core.udf")
 _STATUS_LIMIT = 0.25
-_MORE_MEMBERS = 16  # beyond one for each process, for those that are being restarted and for the application
+_MORE_MEMBERS = 16  # beyond two for each process (it may be exchanged), for those started again and the application
 _THREAD_LIMIT = 5.0
 
 
@@ -135,7 +136,7 @@ class LocalDeployment(Deployment):
         self.plan = plan
         self._options, self._settings, self._template = dict(options), settings, template
         self._executor, self._builtins = executor, builtins
-        self._models = model.submodels
+        self._models: Mapping[str, PneModel] = model.submodels
         self._own = frozenset(own_part(model).submodels)  # what other nodes call answers to those
         self._files = ModelFiles(model.submodels)
         self._owner = OwnedByProcess.here(f"the running graph {plan.graph!r}")
@@ -146,7 +147,8 @@ class LocalDeployment(Deployment):
         self.group: MemoryGroup = transport.create_group(_group_config(plan, settings))
         self._output = OutputForwarder(sink)
         self._supervisor = Supervisor(
-            plan, model.submodels, self.group, settings.start_timeout, self._output, self._launch, self._files.drop
+            plan, model.submodels, self.group, settings.start_timeout, self._output, self._launch,
+            lambda: self._files.drop(),
         )
 
     @property
@@ -219,6 +221,17 @@ class LocalDeployment(Deployment):
         self._supervisor.order(kind, answer)
         return answer.quiet if answer.complete.wait(timeout) else None
 
+    def prepare(self, models: Mapping[str, PneModel]) -> Exchange:
+        self._owner.check()
+        exchange = LocalExchange(self._supervisor, {**self._models, **models}, tuple(models), self._adopt)
+        exchange.load()
+        return exchange
+
+    def _adopt(self, models: Mapping[str, PneModel]) -> None:
+        """Other models are in force; called in the supervisor's thread."""
+        self._files.drop()
+        self._models, self._files = models, ModelFiles(models)
+
     def introduce(self, answer: Callable[[str], Mapping[str, object]]) -> None:
         with self._close_lock, contextlib.suppress(OSError):  # without a door it runs as well
             if not self._closed and self._door is None:
@@ -285,7 +298,8 @@ class LocalDeployment(Deployment):
         return process
 
     def _request(self, plan: ProcessPlan, member: Member) -> tuple[LoadRequest, list[int]]:
-        member.held = self._supervisor.desk.suspended
+        member.held = self._supervisor.desk.suspended or member.heir is not None
+        files = self._files if member.heir is None else member.heir.files
         names = tuple(dict.fromkeys(instance.model for instance in plan.instances))
         handle = self.group.handle()
         request = LoadRequest(
@@ -293,7 +307,7 @@ class LocalDeployment(Deployment):
             group_fds=len(handle.fds), dead_parts=tuple(member.dead_parts), builtins=self._builtins,
             allowed_plugins=allowed_plugins(self._options), hold=member.held,
         )
-        return request, [*handle.fds, *self._files.fds(names)]
+        return request, [*handle.fds, *files.fds(names)]
 
 
 def _group_config(plan: DeployPlan, settings: DeploySettings) -> GroupConfig:
@@ -302,7 +316,7 @@ def _group_config(plan: DeployPlan, settings: DeploySettings) -> GroupConfig:
     crowded = len(plan.processes) > plan.cpus + 2
     return GroupConfig(
         memory_limit=settings.memory_limit, spin_us=0 if crowded else settings.spin_us,
-        max_members=max(defaults.max_members, len(plan.processes) + _MORE_MEMBERS),
+        max_members=max(defaults.max_members, 2 * len(plan.processes) + _MORE_MEMBERS),
         max_queues=max(defaults.max_queues, len(plan.queues)),
     )
 

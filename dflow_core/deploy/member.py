@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 
 from dflow_core.deploy.executor_process import ExecutorProcess
 from dflow_core.deploy.lifecycle import GiveUp, Lifecycle
+from dflow_core.deploy.model_files import ModelFiles
 from dflow_core.deploy.output import ProcessLog
 from dflow_core.errors import DflowError, InstanceLostError, NodeError, StartupError
 from dflow_core.model import DeadPart, InstancePlan, ProcessPlan
 from dflow_core.model.control_serde import InstanceState
+
+
+@dataclass(slots=True, eq=False)
+class Heir:
+    """What makes a member an heir; any thread may wait for `settled`.
+
+    Args:
+        files: The models it loads.
+        settled: Set when it has loaded, or has failed.
+        failure: Why it has failed.
+    """
+
+    files: ModelFiles
+    settled: threading.Event
+    failure: DflowError | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -23,6 +40,8 @@ class Member:
         process: The process, while there is one.
         dead_parts: What earlier lives have lost.
         states: Last word about each instance.
+        heir: What makes it an heir of another member, until it takes its place.
+        retired: Whether its heir takes its place, so that its end closes no queue.
         held: Whether this life of it waits to be told to go.
         done: Instances of this life that have worked off everything.
     """
@@ -33,6 +52,8 @@ class Member:
     process: ExecutorProcess | None = None
     dead_parts: list[DeadPart] = field(default_factory=list)
     states: dict[tuple[str, int], InstanceState] = field(default_factory=dict)
+    heir: Heir | None = None
+    retired: bool = False
     held: bool = False
     done: set[tuple[str, int]] = field(default_factory=set)
 

@@ -6,7 +6,6 @@ Methods marked `any thread` may be called from elsewhere; all the rest belongs t
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import traceback
@@ -41,7 +40,9 @@ from dflow_core.deploy.output import OutputForwarder
 from dflow_core.deploy.processes import describe_exit
 from dflow_core.deploy.queue_closer import QueueCloser
 from dflow_core.deploy.recovery import Cause, answers_for, merge_dead_parts
+from dflow_core.deploy.start_watch import StartWatch
 from dflow_core.deploy.status_board import StatusBoard
+from dflow_core.deploy.succession import Succession
 from dflow_core.errors import ClosedError, DeployError, DflowError, PeerGoneError, UsageError
 from dflow_core.model import DeployPlan, ExceptionTable, PneModel, ProcessPlan
 from dflow_core.model.control_serde import (
@@ -62,8 +63,6 @@ from dflow_core.spi import LostMessage, MemoryGroup
 _RETRY = 0.02
 _POLL_EXIT = 0.1
 _EXIT_AFTER_EOF = 1.0
-_FORK_LIMIT = 20.0
-_NOTE_EVERY = 10.0
 _DISCARD = 0.02
 _GONE_LIMIT = 2.0
 _GONE_POLL = 0.002
@@ -89,13 +88,17 @@ class Supervisor:
         self, plan: DeployPlan, models: Mapping[str, PneModel], group: MemoryGroup, start_timeout: float,
         output: OutputForwarder, start: Starter, all_loaded: Callable[[], None],
     ) -> None:
-        self._models, self._group, self._output = models, group, output
-        self._start_timeout, self._start, self._all_loaded = start_timeout, start, all_loaded
+        self.models, self._group, self._output = models, group, output
+        self._start, self._all_loaded = start, all_loaded
         self._closer = QueueCloser(plan, group)
         self._answers = AnswerBox(group)
         self.desk = OrderDesk()
         self._loop = Loop("dflow-supervisor", self._idle, self._broken)
         self._board = StatusBoard(self._loop, models, lambda member, why: self._handle(member, Overdue(why)))
+        self._starts = StartWatch(
+            self._loop, output, start_timeout, lambda member, why: self._handle(member, Overdue(why))
+        )
+        self.succession = Succession(group, self.desk, self._handle)
         self._closing = False
         self.members = tuple(self._member(process) for process in plan.processes)
         self._exceptions = ExceptionTable()
@@ -143,15 +146,21 @@ class Supervisor:
         """Give an order to every executor that runs (any thread)."""
         self._loop.post(lambda: self.desk.give(self._running(), kind, answer))
 
+    def restarts_of(self, plan: ProcessPlan) -> int:
+        """How often a process may be started again within a minute."""
+        return min((self.models[instance.model].options.restarts for instance in plan.instances), default=0)
+
+    @property
+    def _everyone(self) -> tuple[Member, ...]:
+        return (*self.members, *self.succession.heirs)
+
     def end(self, timeout: float) -> None:
         """End the supervisor's thread, and kill what still runs (any thread). Idempotent."""
         self._loop.post(self._let_go)
         self._loop.close(timeout)
 
     def _member(self, plan: ProcessPlan) -> Member:
-        options = [self._models[instance.model].options for instance in plan.instances]
-        restarts = min((option.restarts for option in options), default=0)
-        return Member(plan, Lifecycle(plan.name, restarts), self._output.open_log(label_of(plan)))
+        return Member(plan, Lifecycle(plan.name, self.restarts_of(plan)), self._output.open_log(label_of(plan)))
 
     def _begin(self) -> None:
         for member in self.members:
@@ -159,9 +168,10 @@ class Supervisor:
 
     def _idle(self) -> float | None:
         self._answers.retry()
-        if self._closing and all(m.life.settled and m.process is None for m in self.members):
+        self.members = self.succession.advance(self.members)
+        if self._closing and all(m.life.settled and m.process is None for m in self._everyone):
             self.settled.set()
-        return _RETRY if self._answers.pending else None
+        return _RETRY if self._answers.pending or self.succession.pending else None
 
     def _running(self) -> list[Member]:
         return [m for m in self.members if m.process is not None and m.life.state is State.RUNNING]
@@ -171,6 +181,8 @@ class Supervisor:
     def _handle(self, member: Member, event: Event) -> None:
         for instruction in member.life.handle(event, time.monotonic()):
             self._do(member, instruction)
+        if member.heir is not None and member.life.state is not State.STARTING:
+            member.heir.settled.set()
         states = {m.life.state for m in self.members}
         if states == {State.RUNNING}:
             self.ready.set()
@@ -201,7 +213,7 @@ class Supervisor:
         member.process = process
         self._listen(member, process)
         self._watch_exit(process)
-        self._watch_start(member, process)
+        self._starts.watch(member, process)
 
     def _recover(self, member: Member, cause: str) -> None:
         """Take back what the process held; answer for it, unless the graph ends anyway."""
@@ -211,7 +223,7 @@ class Supervisor:
         lost = self._reclaim(pid)
         if self._closing or self.failure is not None:
             return
-        answers, dead = answers_for(member.plan, self._models, lost, Cause(cause, member.log.tail(4096)))
+        answers, dead = answers_for(member.plan, self.models, lost, Cause(cause, member.log.tail(4096)))
         member.dead_parts = merge_dead_parts(member.dead_parts, dead)
         self._answers.send(answers)
         if member.life.state is State.BACKOFF:
@@ -230,7 +242,10 @@ class Supervisor:
 
     def _give_up(self, member: Member, instruction: GiveUp) -> None:
         """The graph fails as a whole: every queue is closed, so that whoever waits learns of it."""
-        self._fail(error_of(member, instruction))
+        if member.heir is not None:
+            member.heir.failure = error_of(member, instruction)
+        else:
+            self._fail(error_of(member, instruction))
 
     def _fail(self, error: DflowError) -> None:
         if self.failure is None:
@@ -273,7 +288,7 @@ class Supervisor:
         if isinstance(message, Ready):
             self._handle(member, Loaded())
             self._board.watch(member)
-            if member.held != self.desk.suspended:
+            if member.heir is None and member.held != self.desk.suspended:
                 self.desk.give([member], OrderKind.GO if member.held else OrderKind.SUSPEND)
         elif isinstance(message, LoadFailed):
             self._handle(member, NotLoaded(message.failure))
@@ -287,7 +302,8 @@ class Supervisor:
             self.desk.take(member, message)
         elif isinstance(message, InstanceDone):
             member.done.add((message.model, message.index))
-            self._closer.done(message.model, message.index)
+            if not member.retired:
+                self._closer.done(message.model, message.index)
 
     def _spread(self, raised: ExceptionNote) -> None:
         """Tell the application and every process of an exception that a function has raised."""
@@ -313,7 +329,7 @@ class Supervisor:
         self._loop.forget(process.connection.fileno())
         self._loop.forget(process.watch_fd)
         process.close()
-        if member.life.settled:
+        if member.life.settled and not member.retired and member.heir is None:
             for instance in member.plan.instances:
                 self._closer.done(instance.model, instance.index)
 
@@ -333,28 +349,6 @@ class Supervisor:
             process.poll()
             self._loop.after(_POLL_EXIT, lambda: self._watch_exit(process))
 
-    def _watch_start(self, member: Member, process: ExecutorProcess) -> None:
-        """Tell the user every ten seconds that a start takes long; end it at the limit."""
-        age = time.monotonic() - process.started_at
-        wait = min(_NOTE_EVERY, self._start_timeout - age) if self._start_timeout else _NOTE_EVERY
-
-        def look() -> None:
-            if member.process is not process or member.life.state is not State.STARTING:
-                return
-            age = time.monotonic() - process.started_at
-            if age > _FORK_LIMIT:
-                process.give_up_template()
-            if self._start_timeout and age >= self._start_timeout:
-                stack = process.stack()
-                os.write(member.log.fd, f"still loading after {age:.1f} s, in:\n{stack}".encode())
-                self._handle(member, Overdue(f"it did not load within start_timeout={self._start_timeout:g} s"))
-                return
-            limit = f"at most {self._start_timeout:g} s" if self._start_timeout else "no limit"
-            self._output.note(f"{member.log.label} is still loading after {age:.0f} s ({limit})")
-            self._watch_start(member, process)
-
-        self._loop.after(max(0.0, wait), look)
-
     # The end.
 
     def _stop(self, drain: bool) -> None:
@@ -363,7 +357,7 @@ class Supervisor:
         if not self.ready.is_set():
             self._fail(ClosedError("the graph was closed while it was being started"))
         self._answers.drop()
-        for member in self.members:
+        for member in self._everyone:
             self._handle(member, StopAsked())
             if member.process is not None:
                 member.process.connection.send(Stop(drain))
@@ -381,12 +375,12 @@ class Supervisor:
             self._loop.after(_DISCARD, self._discard_results)
 
     def _signal(self, number: int) -> None:
-        for member in self.members:
+        for member in self._everyone:
             if member.process is not None:
                 member.process.kill(number)
 
     def _let_go(self) -> None:
-        for member in self.members:
+        for member in self._everyone:
             process, member.process = member.process, None
             if process is not None:
                 process.kill()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping, Sequence
 
-from dflow_core.errors import DflowError
+from dflow_core.errors import DflowError, UsageError
 from dflow_core.executor.cancel_board import Words, no_words
 from dflow_core.executor.meter import NodeStats
 from dflow_core.message import Block, FlowMsg
-from dflow_core.model import ExceptionNote
-from dflow_core.spi import QueueStats
+from dflow_core.model import ExceptionNote, PneModel
+from dflow_core.spi import Exchange, QueueStats
 
 ALLOC_LIMIT = 30.0
 
@@ -90,6 +90,10 @@ class Backend(abc.ABC):
 
     def tell_cancelled(self) -> None:
         """Have nodes that wait look at the board; any thread may call."""
+
+    def prepare(self, models: Mapping[str, PneModel]) -> Exchange:
+        """Load other models in the place of some: see `Deployment.prepare`."""
+        raise UsageError("this graph cannot exchange its models")
 
     def suspend(self, timeout: float) -> bool:
         """Let nodes finish the calls at hand and begin no more; whether they have, within the limit (seconds)."""

@@ -238,8 +238,10 @@ class GraphClient:
                 self._table.abandon(channel)
 
     @contextlib.contextmanager
-    def at_rest(self, timeout: float, *, discard: bool = False) -> Iterator[None]:
+    def at_rest(self, timeout: float, *, discard: bool = False) -> Iterator[int]:
         """Hold feeding up and let everything in flight end; while this is entered, nothing is under way.
+
+        Gives the lowest id that the next transaction can have.
 
         Args:
             timeout: Seconds that may take.
@@ -253,7 +255,7 @@ class GraphClient:
         try:
             if not discard:
                 self._pump.wait_until_idle(deadline_in(timeout))
-            yield
+            yield self._table.next_id(range(len(self._inputs)))
         finally:
             self._feeder.hold_up(-1)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 
-from dflow_core.errors import CancelledError, WaitTimeoutError
+from dflow_core.errors import CancelledError, UsageError, WaitTimeoutError
 from dflow_core.executor.backend import Backend
 from dflow_core.executor.client import GraphClient
 from dflow_core.executor.deadlines import deadline_in, remaining
+from dflow_core.model import PneModel
 
+_RETIRE_LIMIT = 10.0
 _WAIT = "a call takes longer than that: raise the timeout, or give the node a call_timeout"
 
 
@@ -71,6 +74,32 @@ class GraphControl:
                 self._suspended = False
                 self._backend.resume()
             return before
+
+    def exchange(self, models: Mapping[str, PneModel], timeout: float) -> int:
+        """Put other models in the place of some, between two transactions.
+
+        Args:
+            models: By the names of those they replace.
+            timeout: Seconds for everything in flight to end, once they have loaded.
+
+        Returns:
+            The first transaction that the new ones work on.
+
+        Raises:
+            StartupError, WaitTimeoutError: they do not load, or the graph does not come to rest; nothing has changed.
+            UsageError: the graph is suspended.
+        """
+        with self._lock:
+            if self._suspended:
+                raise UsageError(f"graph {self._graph!r} is suspended", hint="resume it first")
+            exchange = self._backend.prepare(models)
+            try:
+                with self._client.at_rest(timeout) as first:
+                    exchange.commit(_RETIRE_LIMIT)
+            except BaseException:
+                exchange.abandon()
+                raise
+            return first
 
     def _suspend(self, timeout: float) -> None:
         if not self._backend.suspend(timeout):

@@ -5,6 +5,7 @@ Breakpoints, print and coverage work as in plain code, because a node runs insid
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections import deque
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from dflow_core.errors import DflowError
+from dflow_core.errors import DflowError, UsageError
 from dflow_core.executor.backend import ALLOC_LIMIT, Backend
 from dflow_core.executor.called_graph import CalledGraph
 from dflow_core.executor.cancel_board import CancelReader, Words, no_words
@@ -29,7 +30,7 @@ from dflow_core.message import Block, FlowMsg, HeapBlock, reset_current_transact
 from dflow_core.model import ExceptionNote, FlowModel, PneModel, UdfModel, called_part, own_part
 from dflow_core.options import Options
 from dflow_core.recording import FailedCall
-from dflow_core.spi import FlowFunc, FuncParams, QueueStats, WorkerContext, WorkerLoader
+from dflow_core.spi import Exchange, FlowFunc, FuncParams, QueueStats, WorkerContext, WorkerLoader
 from dflow_core.types import AlignLimits
 
 
@@ -73,7 +74,28 @@ class InlineBackend(Backend):
         self._failed_calls: list[bytes] = []
         self._sent: list[tuple[int, FlowMsg]] = []
         self._streams: dict[tuple[str, int], tuple[InlineStream, int]] = {}
+        self._makers: dict[str, Callable[[PneModel], NodeRunner]] = {}
         on_failure = self._note_failure if records else None
+
+        def make(called: Mapping[str, CalledGraph], part: PneModel) -> NodeRunner:
+            name = part.name
+            context = WorkerContext(
+                name, 0, 1, "cpu:0", threads, options, udf_factory=udf_factory, alloc=np.empty
+            )
+            funcs = self._load(part, loaders[part.engine], context, tuple(called))
+            runner = NodeRunner(
+                part, [wrap(name, func) for func in funcs] if wrap is not None else funcs, instance=0,
+                sink=self._keep if only else self._sink(self._relation.submodels[name].outputs),
+                alloc=self.alloc, clock=clock, keep_exceptions=True, called=called, on_failure=on_failure,
+                unwanted=Unwanted(CancelReader(self._cancelled)), limits=AlignLimits.of(options),
+                desk=self._exceptions.desk(name),
+            )
+            if name not in self._runners:
+                self._runners[name] = runner
+                if not only:
+                    self._start_streams(part, funcs)
+            return runner
+
         try:
             for name, part in model.submodels.items():
                 rest = udf_factory, threads, clock, records, wrap, "" if name == only else only, self._cancelled
@@ -82,19 +104,8 @@ class InlineBackend(Backend):
                     for one in self._relation.invoked_by(name)
                 }
                 if only in ("", name):
-                    context = WorkerContext(
-                        name, 0, 1, "cpu:0", threads, options, udf_factory=udf_factory, alloc=np.empty
-                    )
-                    funcs = self._load(part, loaders[part.engine], context, tuple(called))
-                    self._runners[name] = NodeRunner(
-                        part, [wrap(name, func) for func in funcs] if wrap is not None else funcs, instance=0,
-                        sink=self._keep if only else self._sink(self._relation.submodels[name].outputs),
-                        alloc=self.alloc, clock=clock, keep_exceptions=True, called=called, on_failure=on_failure,
-                        unwanted=Unwanted(CancelReader(self._cancelled)), limits=AlignLimits.of(options),
-                        desk=self._exceptions.desk(name),
-                    )
-                    if not only:
-                        self._start_streams(part, funcs)
+                    self._makers[name] = functools.partial(make, called)
+                    make(called, part)
         except BaseException:
             self.close()
             raise
@@ -206,6 +217,11 @@ class InlineBackend(Backend):
         name = next(busy, None)
         return (name, 0) if name is not None else None
 
+    def prepare(self, models: Mapping[str, PneModel]) -> Exchange:
+        if any(func.stream_input for part in models.values() for func in part.functions):
+            raise UsageError("a function that takes a stream cannot be exchanged in the caller's thread")
+        return _InlineExchange(self._runners, {name: self._makers[name](part) for name, part in models.items()})
+
     def discard(self, timeout: float) -> bool | None:
         self._work.clear()
         self._arrived.clear()
@@ -264,3 +280,19 @@ class InlineBackend(Backend):
             runner.accept(port, msg)
         finally:
             reset_current_transaction(token)
+
+
+class _InlineExchange(Exchange):
+    """Other runners for some nodes."""
+
+    def __init__(self, current: dict[str, NodeRunner], made: Mapping[str, NodeRunner]) -> None:
+        self._current, self._made = current, made
+
+    def commit(self, timeout: float) -> None:
+        for name, runner in self._made.items():
+            old, self._current[name] = self._current[name], runner
+            old.close()
+
+    def abandon(self) -> None:
+        for runner in self._made.values():
+            runner.close()

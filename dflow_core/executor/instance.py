@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from dflow_core.errors import ClosedError, DflowError, NodeError, PoolExhaustedError
+from dflow_core.errors import ClosedError, NodeError, PoolExhaustedError
 from dflow_core.executor.called_graph import CalledGraph
 from dflow_core.executor.called_queues import CalledQueues
 from dflow_core.executor.cancel_board import BOARD, CancelReader
@@ -28,7 +28,7 @@ from dflow_core.executor.stream_runner import StreamRunner
 from dflow_core.executor.stream_threads import QueueSource, Streams, StreamThread
 from dflow_core.executor.trace import CallTrace, trace_file
 from dflow_core.executor.unwanted import Unwanted
-from dflow_core.message import HEAD_SIZE, Block, FlowMsg, alloc_tensor, routing_of, set_current_transaction
+from dflow_core.message import Block, FlowMsg, alloc_tensor, routing_of, set_current_transaction
 from dflow_core.model import DeadPart, ExceptionNote, InstancePlan, InvokedPlan, PneModel, UdfModel
 from dflow_core.spi import (
     Doorbell,
@@ -265,16 +265,6 @@ class InstanceRunner:
     def is_quiet(self) -> bool:
         """Whether no call is under way, and none begins while suspended. What a native node does is its own affair."""
         return self._worker is not None or (self.gate.is_quiet and self._streams.is_quiet)
-
-    def retire(self) -> None:
-        """Make `run` return in good order though the queues stay open; nothing of this graph may be in flight."""
-        self.stop()
-        if self._lane is None or self._doorbell is not None:
-            return
-        with contextlib.suppress(DflowError):  # it waits in its queue: an empty message wakes it
-            block = self._group.alloc(HEAD_SIZE, _SLICE)
-            FlowMsg().write_to(block)
-            self._inputs[0].put(block, _SLICE)
 
     def discard(self) -> bool:
         """While suspended, throw away all input and all that is held, and reset the functions; whether there was none.

@@ -206,7 +206,8 @@ class _Executor:
             self._go.set()
         elif order.kind is OrderKind.RETIRE:
             for runner in runners:
-                runner.retire()
+                runner.stop()
+            self._send(Obeyed(order.number))
 
     def _answer_suspend(self) -> None:
         """Answer an order to suspend as soon as no instance is in a call any more."""

@@ -16,8 +16,8 @@ from dflow_core.executor.meter import NodeStats
 from dflow_core.executor.routing import Rerouter, Target, fixed, picked, target_of
 from dflow_core.executor.stats import StatsReader
 from dflow_core.message import Block, FlowMsg, routing_of
-from dflow_core.model import ExceptionNote
-from dflow_core.spi import Deployment, InstanceStatus, Queue, QueueStats
+from dflow_core.model import ExceptionNote, PneModel
+from dflow_core.spi import Deployment, Exchange, InstanceStatus, Queue, QueueStats
 
 _SLICE = 0.1
 _BURST = 64
@@ -147,6 +147,9 @@ class QueueBackend(Backend):
 
     def tell_cancelled(self) -> None:
         self._deployment.tell_cancelled()
+
+    def prepare(self, models: Mapping[str, PneModel]) -> Exchange:
+        return self._deployment.prepare(models)
 
     def suspend(self, timeout: float) -> bool:
         return self._deployment.suspend(timeout)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import abc
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
-from dflow_core.options import seconds
+from dflow_core import graph as data
+from dflow_core.errors import UsageError
+from dflow_core.options import nearest, seconds
 
 if TYPE_CHECKING:
-    from dflow_core.session import RunningGraph
+    from dflow_core.session import DFlowSession, RunningGraph
 
 Seconds: TypeAlias = float | timedelta
 
@@ -21,6 +23,47 @@ class Controls(abc.ABC):
     @abc.abstractmethod
     def running(self) -> RunningGraph:
         """The running graph."""
+
+    @abc.abstractmethod
+    def in_session(self) -> DFlowSession:
+        """The session it runs in."""
+
+    def update(self, node: data.FlowNode | str, new: object, timeout: Seconds = 60.0) -> int:
+        """Let a node do something else from the next transaction on, while the graph runs.
+
+        What is new is compiled and loaded beside the old, in processes of its own, while the graph goes on. Then
+        feeding is held up until everything in flight has ended, and all instances of the node change at once: every
+        transaction sees one version of the node, and none is lost. If anything fails before that, the old stays.
+
+        Args:
+            node: The node, or its name.
+            new: A decorated function or class, a process point, or a node made with `fnode()` for its point; with the
+                same ports.
+            timeout: Seconds or a timedelta for everything in flight to end.
+
+        Returns:
+            The id of the first transaction that the new version works on, or a lower one.
+
+        Raises:
+            UsageError: there is no such node, or the ports differ.
+            CompileError, StartupError: the new version cannot be built or loaded; the old stays.
+            WaitTimeoutError: what is in flight did not end; the old stays.
+        """
+        found = self._node(node)
+        limit, old = seconds(timeout, "timeout"), data.exchange_point(found, _point_of(new))
+        try:
+            return self.in_session().update(self.running, cast("data.FlowGraph", self), found.name, limit)
+        except BaseException:
+            data.exchange_point(found, old)
+            raise
+
+    def _node(self, node: data.FlowNode | str) -> data.FlowNode:
+        nodes = cast("data.FlowGraph", self).nodes
+        found = next((one for one in nodes if one is node or one.name == node), None)
+        if found is None:
+            name = node.name if isinstance(node, data.FlowNode) else node
+            raise UsageError(f"there is no node {name!r}", hint=nearest(str(name), [one.name for one in nodes]))
+        return found
 
     def suspend(self, timeout: Seconds = 60.0) -> None:
         """Hold the graph up: every node finishes the call at hand and begins no other; what is queued is kept.
@@ -54,3 +97,13 @@ class Controls(abc.ABC):
             WaitTimeoutError: a call took longer; nothing was thrown away.
         """
         return self.running.control.recover(seconds(timeout, "timeout"))
+
+
+def _point_of(new: object) -> data.ProcessPoint:
+    if isinstance(new, data.ProcessPoint):
+        return new
+    if isinstance(new, data.FlowNode):
+        if new.point is None:
+            raise UsageError(f"node {new.name!r} does nothing: it has no process point")
+        return new.point
+    return data.FuncProcessPoint(py_func=new)

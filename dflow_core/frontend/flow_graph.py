@@ -74,9 +74,12 @@ class FlowGraph(Controls, data.FlowGraph):
         """
         if self._running is not None:
             raise UsageError(f"graph {self.name!r} is running already")
-        session = self._session or DefaultSession.get()
-        self._running = session.run(self, mode=self.mode)
+        self._running = self.in_session().run(self, mode=self.mode)
         self._was_closed = False
+
+    def in_session(self) -> DFlowSession:
+        """The session it runs in."""
+        return self._session or DefaultSession.get()
 
     def close(self) -> None:
         """End every process of the graph and free its memory. Idempotent."""

@@ -8,6 +8,7 @@ from dflow_core.graph.attributes import NODE_ATTRIBUTES, OVERFLOWS, Attribute, A
 from dflow_core.graph.batching import Batch, CountBatch, TimeBatch
 from dflow_core.graph.check_types import Describe, PointDescription
 from dflow_core.graph.compile_config import read_compile_config
+from dflow_core.graph.exchange import exchange_point
 from dflow_core.graph.flow_data import FlowData
 from dflow_core.graph.flow_graph import FlowGraph, Outputs
 from dflow_core.graph.foreign_points import OpaqueProcessPoint, PointCodec
@@ -66,6 +67,7 @@ __all__ = [
     "TimeBatch",
     "deserialize_graph",
     "exception_faults",
+    "exchange_point",
     "graph_fingerprint",
     "load_graph",
     "name_scope",

@@ -136,7 +136,8 @@ class OrderKind(enum.Enum):
     LOOK: read the board of cancelled transactions, and free what waits of them. GO: take messages, after `hold`.
     SUSPEND: finish the calls at hand and begin none; answered when that is so. RESUME: go on. DISCARD: while suspended,
     throw away all input and whatever is held, and reset the functions; answered with whether there was nothing left to
-    throw away. RETIRE: end in good order though the queues stay open, because another process takes its place.
+    throw away. RETIRE: end in good order though the queues stay open, because another process takes its place; answered
+    when no instance takes a message any more, but one that wakes it.
     """
 
     LOOK = "look"

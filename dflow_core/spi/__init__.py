@@ -3,7 +3,7 @@
 Imports graph, model, message, types and errors; nothing else of the core.
 """
 
-from dflow_core.spi.deployer import Deployer, Deployment, InstanceStatus
+from dflow_core.spi.deployer import Deployer, Deployment, Exchange, InstanceStatus
 from dflow_core.spi.engine import (
     SAME_SIZES,
     CompileContext,
@@ -49,6 +49,7 @@ __all__ = [
     "Engine",
     "EngineDevice",
     "EngineEntry",
+    "Exchange",
     "FlowFunc",
     "FuncParams",
     "GraphCall",

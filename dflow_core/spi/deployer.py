@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dflow_core.errors import DflowError, UsageError
-from dflow_core.model import DeployPlan, ExceptionNote, FlowModel
+from dflow_core.model import DeployPlan, ExceptionNote, FlowModel, PneModel
 from dflow_core.spi.transport import MemoryGroup
 
 
@@ -35,6 +35,18 @@ class InstanceStatus:
     calls: int
     busy: float
     current: tuple[int, float] | None = None
+
+
+class Exchange(abc.ABC):
+    """Other models for some of a running graph's, loaded beside them."""
+
+    @abc.abstractmethod
+    def commit(self, timeout: float) -> None:
+        """Let them take over; the graph must be at rest. The old ones end, by force after the limit (seconds)."""
+
+    @abc.abstractmethod
+    def abandon(self) -> None:
+        """Let them go; the old ones stay."""
 
 
 class Deployment(abc.ABC):
@@ -88,6 +100,18 @@ class Deployment(abc.ABC):
             Whether there was nothing left to throw away; None if not all have answered within the limit (seconds).
         """
         return None
+
+    def prepare(self, models: Mapping[str, PneModel]) -> Exchange:
+        """Load other models in the place of some, beside the graph that runs.
+
+        Args:
+            models: By the names of those they replace, with the same ports.
+
+        Raises:
+            StartupError: one does not load; nothing has changed.
+            UsageError: this deployer cannot.
+        """
+        raise UsageError("this deployer cannot exchange models of a graph that runs")
 
     def introduce(self, answer: Callable[[str], Mapping[str, object]]) -> None:
         """Let others on this machine ask how the graph does, where the deployer can.
