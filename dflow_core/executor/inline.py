@@ -77,25 +77,8 @@ class InlineBackend(Backend):
         self._makers: dict[str, Callable[[PneModel], NodeRunner]] = {}
         on_failure = self._note_failure if records else None
 
-        def make(called: Mapping[str, CalledGraph], part: PneModel) -> NodeRunner:
-            name = part.name
-            context = WorkerContext(
-                name, 0, 1, "cpu:0", threads, options, udf_factory=udf_factory, alloc=np.empty
-            )
-            funcs = self._load(part, loaders[part.engine], context, tuple(called))
-            runner = NodeRunner(
-                part, [wrap(name, func) for func in funcs] if wrap is not None else funcs, instance=0,
-                sink=self._keep if only else self._sink(self._relation.submodels[name].outputs),
-                alloc=self.alloc, clock=clock, keep_exceptions=True, called=called, on_failure=on_failure,
-                unwanted=Unwanted(CancelReader(self._cancelled)), limits=AlignLimits.of(options),
-                desk=self._exceptions.desk(name),
-            )
-            if name not in self._runners:
-                self._runners[name] = runner
-                if not only:
-                    self._start_streams(part, funcs)
-            return runner
-
+        self._loaders, self._udf_factory, self._threads, self._options = loaders, udf_factory, threads, options
+        self._wrap, self._only, self._on_failure = wrap, only, on_failure
         try:
             for name, part in model.submodels.items():
                 rest = udf_factory, threads, clock, records, wrap, "" if name == only else only, self._cancelled
@@ -104,11 +87,31 @@ class InlineBackend(Backend):
                     for one in self._relation.invoked_by(name)
                 }
                 if only in ("", name):
-                    self._makers[name] = functools.partial(make, called)
-                    make(called, part)
+                    self._makers[name] = functools.partial(self._make, called)
+                    self._make(called, part)
         except BaseException:
             self.close()
             raise
+
+    def _make(self, called: Mapping[str, CalledGraph], part: PneModel) -> NodeRunner:
+        """Load a node, and run it unless one of that name runs already."""
+        name, wrap = part.name, self._wrap
+        context = WorkerContext(
+            name, 0, 1, "cpu:0", self._threads, self._options, udf_factory=self._udf_factory, alloc=np.empty
+        )
+        funcs = self._load(part, self._loaders[part.engine], context, tuple(called))
+        runner = NodeRunner(
+            part, [wrap(name, func) for func in funcs] if wrap is not None else funcs, instance=0,
+            sink=self._keep if self._only else self._sink(self._relation.submodels[name].outputs),
+            alloc=self.alloc, clock=self._clock, keep_exceptions=True, called=called, on_failure=self._on_failure,
+            unwanted=Unwanted(CancelReader(self._cancelled)), limits=AlignLimits.of(self._options),
+            desk=self._exceptions.desk(name),
+        )
+        if name not in self._runners:
+            self._runners[name] = runner
+            if not self._only:
+                self._start_streams(part, funcs)
+        return runner
 
     def _load_called(self, name: str, inner: InlineBackend) -> CalledGraph:
         self._inner[name], roots = inner, inner._relation
