@@ -9,7 +9,8 @@ runtime without any transport: queues that give and take at once, in one process
 `chain`: three of them one behind the other, fed and fetched from Python, beside the two Python ends without anything in
 between. Five processes on two CPUs do not run side by side: what the ends spend tells whether they are what limits.
 
-`add`: the sum of two float tensors of 6 MB, beside the same loop over memory of one's own, both in a function.
+`add`: the sum of two float tensors of 6 MB, beside the same loop over memory of one's own, both in a function: over one
+place, which stays in the caches, and over eight in turn, which are as far away as messages that have just come.
 """
 
 from __future__ import annotations
@@ -107,9 +108,9 @@ def chain(ends: Path, library: Path, count: int, rounds: int) -> None:
 
 def add(ends: Path, library: Path, count: int, rounds: int) -> None:
     """The sum of two wide tensors, and the same loop over plain memory."""
-    found: dict[str, list[tuple[float, float]]] = {"plain memory": [], "tensors": []}
+    found: dict[str, list[tuple[float, float]]] = {"one place": [], "eight places": [], "tensors": []}
     for _ in range(rounds):
-        for seen, name in zip(found.values(), ("plain", "add"), strict=True):
+        for seen, name in zip(found.values(), ("near", "far", "add"), strict=True):
             roles: list[Role] = [
                 lambda place: float(place.ends.source(place.table, 0, count, WIDE)),
                 lambda place: float(place.ends.source(place.table, 1, count, WIDE)),
