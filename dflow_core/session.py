@@ -41,7 +41,7 @@ from dflow_core.executor import (
 )
 from dflow_core.graph import FlowGraph
 from dflow_core.message import Block
-from dflow_core.model import GRAPH_OPTIONS, DeployPlan, FlowModel, PneModel, UdfModel
+from dflow_core.model import GRAPH_OPTIONS, DeployPlan, FlowModel, ModelRelation, PneModel, UdfModel
 from dflow_core.options import Options, Value, as_texts, from_texts, normalize, resolve
 from dflow_core.plugins import PluginRegistry, load_plugins
 from dflow_core.recording import Keeper, Recorder
@@ -76,7 +76,7 @@ class RunningGraph:
         self.client = (OrderedClient if options.ordered else GraphClient)(
             model.name, relation.input_names, relation.output_names, backend, options.max_unfetched,
             observer=recorder,
-            limits=AlignLimits(options.align_max_cache, options.align_timeout, options.align_drop),
+            limits=_result_limits(options, relation),
             catches=options.exception_catch,
             needs=needed_inputs(model) if len(relation.root.inputs) > 1 else None,
         )
@@ -371,3 +371,9 @@ def _recorder(model: FlowModel, options: Options) -> Recorder | None:
     if not options.record:
         return None
     return Recorder(options.record, model, Keeper(options.record_good, options.record_limit))
+
+
+def _result_limits(options: Options, relation: ModelRelation) -> AlignLimits:
+    """How long results wait for each other: as long as each of the joins before them may wait, and once more."""
+    turns = 1 + (relation.joins_in_a_row if options.align_max_cache and options.align_timeout else 0)
+    return AlignLimits(options.align_max_cache, turns * options.align_timeout, options.align_drop)

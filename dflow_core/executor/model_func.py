@@ -51,9 +51,9 @@ class ModelFunc(FlowFunc):
         self._ended = 0.0
 
     def proc(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
-        code = next((msg.info.ret_code for msg in inputs if msg.info.ret_code), 0)
-        if code or any(msg.is_null for msg in inputs):
+        if any(msg.is_null or msg.info.ret_code for msg in inputs):
             self.settle()
+            code = next((msg.info.ret_code for msg in inputs if msg.info.ret_code), 0)
             for index in range(len(self._worker.outputs)):
                 context.send(index, None, changes={"ret_code": code} if code else None)
         elif self._most_flights() > 1 and context.defer():

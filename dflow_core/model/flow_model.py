@@ -180,6 +180,15 @@ class ModelRelation:
             if source == endpoint
         ]
 
+    @property
+    def joins_in_a_row(self) -> int:
+        """The most nodes with several inputs that one message passes on its way to an output of the graph."""
+        depths: dict[str, int] = {}
+        for sides in self.submodels.values():  # producers come before consumers
+            before = max((depths.get(endpoint, 0) for endpoint in sides.inputs), default=0)
+            depths.update(dict.fromkeys(sides.outputs, before + (len(sides.inputs) > 1)))
+        return max((depths.get(endpoint, 0) for endpoint in self.root.outputs), default=0)
+
     def producer(self, endpoint: str) -> tuple[str, int] | None:
         """Model and output port that write an endpoint, or None for a root input."""
         for name, sides in self.submodels.items():

@@ -182,18 +182,28 @@ def test_what_comes_late_is_dropped_and_counted_and_its_successor_is_not_disturb
         assert (graph.counters.late, graph.counters.fed, graph.running.client.in_flight) == (1, 2, 0)
 
 
+def test_what_is_fed_in_pieces_waits_only_where_the_pieces_meet() -> None:
+    """Section 8, 4: an incomplete set at fetch; outputs that an input does not reach are none of its transaction."""
+    x, y = df.FlowData("x"), df.FlowData("y")
+    graph = df.FlowGraph([same.fnode("a")(x), same.fnode("b")(y)], mode="inline")
+    graph.set_inputs_align_attrs(8, SOON)
+    with graph:
+        graph.feed({"y": 3}, partial=True)
+        assert graph.fetch(timeout=5) == (None, 3)
+        assert graph(1, 2) == (1, 2)
+
+
 @pytest.mark.parametrize("drop", [True, False], ids=["drop", "give out"])
 def test_at_fetch_the_error_holds_the_partial_set_unless_it_is_dropped(drop: bool) -> None:
     """Section 8, 4: DATA_NOT_ALIGNED, outputs hold the partial set."""
-    x, y = df.FlowData("x"), df.FlowData("y")
-    graph = df.FlowGraph([same.fnode("a")(x), same.fnode("b")(y)], mode="inline")
-    graph.set_inputs_align_attrs(8, SOON, drop)
+    x = df.FlowData("x")
+    slow = df.pyflow(lambda value: time.sleep(20 * SOON) or value)
+    graph = df.FlowGraph([same.fnode("quick")(x), slow.fnode("slow")(x)])
+    graph.set_inputs_align_attrs(8, 2 * SOON, drop)
     with graph:
-        graph.feed({"y": 3}, partial=True)
-        with pytest.raises(df.MissingError, match="output a did not come") as caught:
-            graph.fetch(timeout=5)
-        assert caught.value.outputs == (() if drop else (None, 3))
-        assert graph(1, 2) == (1, 2)
+        with pytest.raises(df.LateError, match="output slow did not come") as caught:
+            graph(3)
+        assert caught.value.outputs == (() if drop else (3, None))
 
 
 def test_messages_of_one_id_and_different_labels_are_sets_of_their_own() -> None:

@@ -127,6 +127,17 @@ def test_the_end_of_a_stream_has_a_key_of_its_own() -> None:
     assert found is not None and found.came[0].info.data_flag & DataFlag.END
 
 
+def test_nothing_is_given_up_of_what_was_thrown_away() -> None:
+    rig = Rig(cache=1)
+    for trans_id, members in ((1, ()), (2, ()), (3, (3, 4))):
+        rig.offer(0, trans_id, members=members)
+    rig.aligner.clear()
+    rig.clock.advance(2)
+    assert (rig.overdue(), rig.aligner.deadline(), rig.aligner.pending) == ([], None, 0)
+    rig.offer(0, 5)
+    assert rig.offer(1, 5) == [5]
+
+
 @pytest.mark.parametrize("members", [(), (1, 2)])
 def test_what_is_poisoned_is_dropped_until_that_is_taken_back(members: tuple[int, ...]) -> None:
     rig = Rig()

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from dflow_core.errors import UsageError
-from dflow_core.model import FlowModel, GraphModel, Route
+from dflow_core.model import FlowModel, GraphModel, ModelEndpoints, Route
 
 
 def test_endpoints_are_found_by_name(flow_model: FlowModel):
@@ -50,3 +50,11 @@ def test_a_plan_lists_the_instances_of_all_processes():
 
     plan = DeployPlan("g", "shm", (process("a", "b"), process("c")), (), (), (), 2)
     assert [instance.model for instance in plan.instances] == ["a", "b", "c"]
+def test_joins_in_a_row_are_those_one_message_may_wait_in(flow_model: FlowModel):
+    ends = {name: ModelEndpoints(name, inputs, (f"{name}:0",)) for name, inputs in {
+        "a": ("g:x",), "j": ("a:0", "g:x"), "k": ("j:0", "a:0"), "l": ("a:0", "a:0"),
+    }.items()}
+    relation = dataclasses.replace(flow_model.relation, submodels=ends)
+    for outputs, expected in {("a:0",): 0, ("l:0", "a:0"): 1, ("k:0", "l:0"): 2}.items():
+        root = ModelEndpoints("g", ("g:x",), outputs)
+        assert dataclasses.replace(relation, root=root).joins_in_a_row == expected
