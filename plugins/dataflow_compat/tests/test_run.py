@@ -7,6 +7,8 @@ import pytest
 
 import dataflow as df
 import dataflow.flow_func as ff
+from dataflow.utils import utils as helpers
+from dataflow.utils.msg_type_register import MsgTypeRegister
 
 LIMIT = 20000
 FAILED = 0xFFFFFFFF
@@ -107,6 +109,35 @@ def test_tensors_pass_through_functions_methods_and_hand_written_classes(started
 class Celsius:
     def __init__(self, degrees: float) -> None:
         self.degrees = degrees
+
+
+class Point:
+    def __init__(self, x: int) -> None:
+        self.x = x
+
+
+@df.pyflow
+def moved(point):
+    return Point(point.x + 1)
+
+
+def test_objects_of_registered_classes_travel_as_messages_of_their_own_type(started) -> None:
+    register = helpers.get_msg_type_register()
+    own = MsgTypeRegister()
+    helpers.set_msg_type_register(own)
+    try:
+        own.register(1030, Point, lambda point: bytes([point.x]), lambda buffer: Point(buffer[0]))
+        a = df.FlowData()
+        graph = df.FlowGraph([moved.fnode()(a)])
+        assert graph.feed({a: Point(5)}) == 0
+        (point,), code = graph.fetch(timeout=LIMIT)
+        assert (code, type(point), point.x) == (0, Point, 6)
+        # where nobody knows the type, it cannot be read
+        assert graph.feed({a: Point(6)}) == 0
+        helpers.set_msg_type_register(MsgTypeRegister())
+        assert graph.fetch(timeout=LIMIT) == ([], 145000)
+    finally:
+        helpers.set_msg_type_register(register)
 
 
 def test_objects_arrays_texts_and_nothing_pass_through(started) -> None:

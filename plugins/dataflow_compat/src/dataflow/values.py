@@ -1,8 +1,8 @@
 """Objects of scripts as the core's values, and back.
 
-A Tensor goes as an array, None as a message without data, an object of a registered class as bytes of its own type,
-and everything else is pickled. An array that is not in a Tensor is an object like any other: it is boxed, so that it
-arrives as the array it was and not as a Tensor.
+A Tensor goes as an array, None as a message without data, an object of a registered class as bytes of its own type
+(the core knows them by the register), and everything else is pickled. An array that is not in a Tensor is an object like
+any other: it is boxed, so that it arrives as the array it was and not as a Tensor.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataflow import codes
 from dataflow.tensor import Tensor
 from dataflow.utils.errors import DfException
 from dataflow.utils.msg_type_register import get_msg_type_register
-from dflow_core.message import FlowMsg, MsgInfo, MsgType, block_of, decode
+from dflow_core.message import FlowMsg, MsgType, block_of, decode
 from dflow_core.types import Array
 
 _BOXED = (np.ndarray, np.generic)
@@ -38,13 +38,7 @@ def to_core(value: object) -> object:
         return value._impl
     if value is None:
         return None
-    register = get_msg_type_register()
-    msg_type = register.get_msg_type(type(value))
-    serialize = register.get_serialize_func(msg_type) if msg_type is not None else None
-    if msg_type is not None and serialize is not None:
-        body = np.frombuffer(bytes(serialize(value)), np.uint8)
-        return FlowMsg(MsgInfo(msg_type=msg_type), body)
-    if isinstance(value, Tensor):
+    if isinstance(value, Tensor) and get_msg_type_register().get_msg_type(type(value)) is None:
         return value._impl
     return Boxed(value) if isinstance(value, _BOXED) else value
 

@@ -14,7 +14,7 @@ from dataflow.tensor import Tensor
 from dataflow.utils import log
 from dataflow.utils.errors import DfAbortException, DfException
 from dataflow.values import object_of, to_core
-from dflow_core.message import FlowMsg, MsgInfo, MsgType, encode
+from dflow_core.message import MsgInfo, MsgType, encode
 
 __all__ = ["run_entry"]
 
@@ -87,8 +87,6 @@ def _message(context: native.MetaRunContext, item: object) -> native.FlowMsg:
     if item is None:
         return context.alloc_empty_msg(MsgType.TENSOR)
     value = to_core(item)
-    if isinstance(value, FlowMsg):
-        return native.FlowMsg(value)
     if isinstance(item, Tensor):
         return context.to_flow_msg(native.Tensor(item._impl))
     return native.FlowMsg(encode(value, MsgInfo()))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from dataflow.utils.errors import DfException
+from dflow_core.message import TypeCodec, msg_types
 
 __all__ = ["MSG_TYPE_PICKLED_MSG", "MsgTypeRegister", "get_msg_type_register", "set_msg_type_register"]
 
@@ -72,6 +73,15 @@ class MsgTypeRegister:
             raise DfException(f"class {clz.__name__} is registered as message type {self._numbers[clz]} already")
         self._entries[msg_type] = _Entry(clz, serialize_func, deserialize_func, size_func)
         self._numbers[clz] = msg_type
+        if self is _Register.current:
+            self.enforce()
+
+    def enforce(self) -> None:
+        """Let the core read and write messages by this register; pickles are its own affair."""
+        msg_types.update(
+            TypeCodec(number, entry.clz, entry.serialize, entry.deserialize)
+            for number, entry in self._entries.items() if number != MSG_TYPE_PICKLED_MSG
+        )
 
     def registered(self, msg_type: int) -> bool:
         """Whether a type is known."""
@@ -123,4 +133,7 @@ def get_msg_type_register() -> MsgTypeRegister:
 
 def set_msg_type_register(register: MsgTypeRegister) -> None:
     """Let other message types be in force, such as those a graph was built with."""
+    for codec in msg_types.codecs():
+        msg_types.unregister(codec.msg_type)
     _Register.current = register
+    register.enforce()
