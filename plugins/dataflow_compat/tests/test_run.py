@@ -106,6 +106,32 @@ def test_tensors_pass_through_functions_methods_and_hand_written_classes(started
         graph.fetch_data(timeout=0)
 
 
+@df.pyflow(num_returns=2, choice_output=lambda item: item is not None)
+def odd_and_all(number):
+    return (number if number.numpy() % 2 else None), number
+
+
+@pytest.mark.parametrize(("drop", "wanted"), [(False, [345104, [1, 1]]), (True, [[1, 1]])])
+def test_aligned_outputs_come_together_or_not_at_all(started, drop, wanted) -> None:
+    number = df.FlowData()
+    graph = df.FlowGraph(list(odd_and_all.fnode()(number)))
+    for wrong in [(1025, -1), (-1, -1), (10, 0), (10, 600001)]:
+        with pytest.raises(df.DfException):
+            graph.set_inputs_align_attrs(*wrong)
+    assert graph.set_inputs_align_attrs(10, 20000, drop) is None
+    for value in (0, 1):
+        assert graph.feed_data({number: value}) == 0
+    found = []
+    for _ in wanted:
+        tensors, _info, code = graph.fetch_data(timeout=LIMIT)
+        found.append(code or values(tensors))
+    assert found == wanted
+    with pytest.raises(df.DfException):
+        graph.set_inputs_align_attrs(10, 100)
+    with pytest.raises(df.DfException):
+        graph.set_exception_catch(True)
+
+
 class Celsius:
     def __init__(self, degrees: float) -> None:
         self.degrees = degrees

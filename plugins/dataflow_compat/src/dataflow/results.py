@@ -18,7 +18,7 @@ from dflow_core.message import FlowMsg
 __all__ = ["Item", "Results"]
 
 Item: TypeAlias = FlowMsg | DflowError
-Fetched: TypeAlias = "tuple[Sequence[FlowMsg | None], DflowError | None, Sequence[int]]"
+Fetched: TypeAlias = "tuple[Sequence[Item | None], DflowError | None, Sequence[int]]"
 """Messages by output, or an error and the outputs that had given nothing before it."""
 
 FetchNext: TypeAlias = Callable[[float | None], Fetched]

@@ -11,9 +11,10 @@ from dataflow.results import Fetched, Item, Results
 from dataflow.utils import log
 from dataflow.utils.errors import code_of
 from dflow_core import graph as core
-from dflow_core.errors import DflowError
+from dflow_core.errors import AlignmentError, DflowError
 from dflow_core.executor import Channel
 from dflow_core.message import FeedInfo
+from dflow_core.options import from_texts
 from dflow_core.session import DFlowSession
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class GraphRunner:
         self._client: GraphClient | None = None
         self._starting = threading.Lock()
         self._is_compiled = False
+        self._is_aligned = False
         self.was_fed = False
 
     def start(self, faults: Sequence[str] = ()) -> int:
@@ -126,17 +128,28 @@ class GraphRunner:
         """How results come: each output by itself, as scripts expect; but aligned ones together, and those of several
         instances in the order they were fed (where each input gives one output, runtime-semantics.md section 12).
         """
+        self._is_aligned = self._graph.options.get("align_max_cache", "0") != "0"
         if self._is_placed and not self._graph.contains_n_mapping_node:
             self._graph.options["ordered"] = "1"
             self._channel = None
         elif self._channel is not None:
-            self._channel.by_output = self._graph.options.get("align_max_cache", "0") == "0"
+            self._channel.by_output = not self._is_aligned
 
     def _next_outcome(self, timeout: float | None) -> Fetched:
         assert self._client is not None
         channel = self._channel
         outcome = self._client.fetch(timeout) if channel is None else self._client.take(channel, timeout)
-        return outcome.messages, outcome.error, outcome.silent
+        items: Sequence[Item | None] = outcome.messages
+        if self._is_aligned and any(item is None for item in items):
+            items = self._filled(items)
+        return items, outcome.error, outcome.silent
+
+    def _filled(self, items: Sequence[Item | None]) -> Sequence[Item | None]:
+        """A set of results that stays incomplete, because a branch was not taken: an error for each that is missing."""
+        if from_texts({"align_drop": self._graph.options.get("align_drop", "0")}).align_drop:
+            return [None] * len(items)
+        missing = AlignmentError("nothing was sent to this output for the transaction")
+        return [missing if item is None else item for item in items]
 
 
 def logged_code(graph: str, items: Sequence[Item]) -> int:

@@ -1,8 +1,8 @@
 """Objects of scripts as the core's values, and back.
 
 A Tensor goes as an array, None as a message without data, an object of a registered class as bytes of its own type
-(the core knows them by the register), and everything else is pickled. An array that is not in a Tensor is an object like
-any other: it is boxed, so that it arrives as the array it was and not as a Tensor.
+(the core knows them by the register), and everything else is pickled. An array that is not in a Tensor is an object
+like any other: it is boxed, so that it arrives as the array it was and not as a Tensor.
 """
 
 from __future__ import annotations
