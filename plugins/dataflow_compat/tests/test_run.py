@@ -193,6 +193,19 @@ def test_objects_arrays_texts_and_nothing_pass_through(started) -> None:
     assert (tensors, info.flow_flags, code) == ([], 1, 0)
 
 
+def test_a_feed_without_room_says_so_and_loses_nothing(started) -> None:
+    x = df.FlowData()
+    graph = df.FlowGraph([double.fnode()(x)])
+    fed = 0
+    while (code := graph.feed_data({x: fed}, timeout=0)) == 0:
+        fed += 1
+        assert fed < 5000
+    assert code == 207014
+    found = [graph.fetch_data(timeout=LIMIT)[0][0].numpy().item() for _ in range(fed)]
+    assert found == [2 * value for value in range(fed)]
+    assert graph.feed_data({x: 1}, timeout=LIMIT) == 0 and graph.fetch_data(timeout=LIMIT)[2] == 0
+
+
 def test_models_and_batches_are_chained(started, models) -> None:
     x = df.FlowData(schema=df.TensorDesc(df.DT_FLOAT, [3]), name="x")
     y = df.FlowData(name="y")

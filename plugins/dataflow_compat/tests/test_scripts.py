@@ -128,3 +128,9 @@ def test_functions_of_torch_tensors_run_and_one_becomes_a_model(tmp_path) -> Non
     assert run(tmp_path, "torch_functions") == [
         "0 [[-60.0], [60.0]] 3.0 [[-20.0, -10.0], [0.0, 30.0]]", "([[[-10.0, 10.0]]], 0)",
     ]
+
+
+def test_the_example_of_the_readme_runs(tmp_path) -> None:
+    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    (tmp_path / "example.py").write_text(text.split("```python\n")[1].split("```")[0], encoding="utf-8")
+    assert run(tmp_path, str(tmp_path / "example")) == ["[2 4] 0"]
