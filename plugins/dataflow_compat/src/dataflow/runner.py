@@ -98,8 +98,9 @@ class GraphRunner:
                 values, info=info, timeout=None if timeout < 0 else timeout / 1000, channel=self._channel
             )
         except DflowError as error:
-            log.error("feeding graph %s: %s", self._graph.name, error)
-            return code_of(error)
+            code = code_of(error)
+            log.log(log.INFO if code == codes.QUEUE_FULL else log.ERROR, "feeding %s: %s", self._graph.name, error)
+            return code
         return codes.SUCCESS
 
     def take(self, wanted: Sequence[int], timeout: int) -> tuple[list[Item], int]:
