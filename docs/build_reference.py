@@ -155,6 +155,9 @@ def describe(title: str, value: object) -> str:
         return _join([_head(title, value, _class_signature(value)), *_members(value)])
     if callable(value):
         return _head(title, value, _signature(value))
+    if type(value).__module__.startswith("dflow_core"):  # an object of ours: what can be done with it
+        cls = type(value)
+        return _join([f"## `{title}`\n\n{inspect.getdoc(cls) or cls.__name__}\n", *_members(cls)])
     return f"## `{title}`\n\n`{value!r}`\n"
 
 
