@@ -95,7 +95,7 @@ class Fed:
     @classmethod
     def of(cls, trans_id: int, at: float, blocks: Mapping[int, Block]) -> Fed:
         """What is fed in these blocks."""
-        return cls(trans_id, at, {port: message_bytes(FlowMsg.from_block(block)) for port, block in blocks.items()})
+        return cls(trans_id, at, {port: _block_bytes(block) for port, block in blocks.items()})
 
     def to_frame(self) -> Frame:
         """As a frame."""
@@ -133,7 +133,7 @@ class ResultDigest:
         """That of a message."""
         digest = ""
         if msg.body is not None and not msg.is_null and msg.info.msg_type == MsgType.TENSOR:
-            digest = hashlib.blake2b(np.ascontiguousarray(msg.body), digest_size=16).hexdigest()
+            digest = hashlib.sha256(np.ascontiguousarray(msg.body)).hexdigest()[:32]
         return cls(output, msg.info.data_label, describe(msg), digest)
 
 
@@ -192,6 +192,13 @@ def message_bytes(msg: FlowMsg) -> bytes:
     aux = msg.aux.pack()
     body = b"" if msg.body is None else msg.body.tobytes()
     return b"".join((msg.info.pack(len(body), len(aux)), body, aux))
+
+
+def _block_bytes(block: Block) -> bytes:
+    """The message in a block, which may be larger than it."""
+    data = block.array()
+    _, body, aux = MsgInfo.unpack(data)
+    return data[: _HEAD + body + aux].tobytes()
 
 
 def message_of(data: bytes) -> FlowMsg:
