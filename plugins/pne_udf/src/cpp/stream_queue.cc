@@ -57,6 +57,7 @@ int StreamQueue::Take(int64_t wait_ns, Block *block)
     if (code != DFLOW_E_TIMEOUT || wait_ns == 0) {
         return code;
     }
+    (void)call_->Sweep(); // what was let go of without an answer ends now: nothing more may come before it does
     std::vector<uint32_t> full;
     for (const uint32_t output : info_->outputs) {
         uint32_t queue = 0;
