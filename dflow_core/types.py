@@ -244,6 +244,9 @@ class NodeOptions:
             `transaction` (one after the other by transaction id, or by transaction and route label), `least_loaded`
             (who has the fewest waiting) or `sticky` (by route label: all that has one label meets in one instance). ""
             is `transaction` for nodes that a deploy file places, else `free`; what joins cannot be `free`.
+        when_lost: What follows when an executor dies: `restart` starts it again within `restarts`, and lets the other
+            instances go on when that is over; `degrade` lets them go on at once, and starts only the last one again;
+            `always` starts it again however often; `never` does not. Without another instance the graph ends.
     """
 
     instances: int = 1
@@ -254,3 +257,4 @@ class NodeOptions:
     restarts: int = 3
     process: str = ""
     dispatch: str = ""
+    when_lost: str = "restart"

@@ -86,10 +86,12 @@ class Ended:
     Args:
         how: In words, such as `was ended by signal 9`.
         finished: Whether it had worked off all its input and said so.
+        is_spare: Whether it is not to be started again, because others do its work.
     """
 
     how: str
     finished: bool = False
+    is_spare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +230,9 @@ class Lifecycle:
         if not self._was_running:
             self.state = State.FAILED
             return [Recover(why.message), GiveUp(why, False)]
+        if event.is_spare:
+            self.state = State.FAILED
+            return [Recover(why.message), GiveUp(why, True)]
         while self._recent and now - self._recent[0] > WINDOW:
             self._recent.popleft()
         if len(self._recent) >= self._restarts:

@@ -43,6 +43,7 @@ from dflow_core.deploy.recovery import Cause, answers_for, merge_dead_parts
 from dflow_core.deploy.start_watch import StartWatch
 from dflow_core.deploy.status_board import StatusBoard
 from dflow_core.deploy.succession import Succession
+from dflow_core.deploy.survivors import UNLIMITED, Survivors
 from dflow_core.errors import ClosedError, DeployError, DflowError, PeerGoneError, UsageError
 from dflow_core.model import DeployPlan, ExceptionTable, PneModel, ProcessPlan
 from dflow_core.model.control_serde import (
@@ -98,6 +99,7 @@ class Supervisor:
         self._starts = StartWatch(
             self._loop, output, start_timeout, lambda member, why: self._handle(member, Overdue(why))
         )
+        self._survivors = Survivors(plan, group, lambda: self.members)
         self.succession = Succession(group, self.desk, self._handle)
         self._closing = False
         self.members = tuple(self._member(process) for process in plan.processes)
@@ -148,7 +150,9 @@ class Supervisor:
 
     def restarts_of(self, plan: ProcessPlan) -> int:
         """How often a process may be started again within a minute."""
-        return min((self.models[instance.model].options.restarts for instance in plan.instances), default=0)
+        options = [self.models[instance.model].options for instance in plan.instances]
+        budgets = {"never": 0, "always": UNLIMITED}
+        return min((budgets.get(option.when_lost, option.restarts) for option in options), default=0)
 
     @property
     def _everyone(self) -> tuple[Member, ...]:
@@ -168,16 +172,16 @@ class Supervisor:
 
     def _idle(self) -> float | None:
         self._answers.retry()
+        self._survivors.move()
         self.members = self.succession.advance(self.members)
         if self._closing and all(m.life.settled and m.process is None for m in self._everyone):
             self.settled.set()
-        return _RETRY if self._answers.pending or self.succession.pending else None
+        return _RETRY if self._answers.pending or self.succession.pending or self._survivors.pending else None
 
     def _running(self) -> list[Member]:
         return [m for m in self.members if m.process is not None and m.life.state is State.RUNNING]
 
     # What lifecycles say.
-
     def _handle(self, member: Member, event: Event) -> None:
         for instruction in member.life.handle(event, time.monotonic()):
             self._do(member, instruction)
@@ -244,6 +248,9 @@ class Supervisor:
         """The graph fails as a whole: every queue is closed, so that whoever waits learns of it."""
         if member.heir is not None:
             member.heir.failure = error_of(member, instruction)
+        elif instruction.started and self._survivors.of(member):
+            self._survivors.take_over(member)
+            self._output.note(f"{member.log.label}: {instruction.failure.message}; other instances go on without it")
         else:
             self._fail(error_of(member, instruction))
 
@@ -322,7 +329,7 @@ class Supervisor:
             for message in messages:
                 self._take(member, message)
         how = describe_exit(code) if code is not None else "ended together with the template it was forked from"
-        self._handle(member, Ended(f"(pid {process.pid}) {how}", code == 0 and member.finished))
+        self._handle(member, Ended(f"(pid {process.pid}) {how}", code == 0 and member.finished, self._is_spare(member)))
         member.process = None
         self._board.forget(member)
         self.desk.forget(member)
@@ -332,6 +339,10 @@ class Supervisor:
         if member.life.settled and not member.retired and member.heir is None:
             for instance in member.plan.instances:
                 self._closer.done(instance.model, instance.index)
+
+    def _is_spare(self, member: Member) -> bool:
+        options = [self.models[instance.model].options for instance in member.plan.instances]
+        return all(option.when_lost == "degrade" for option in options) and self._survivors.of(member)
 
     def _last_words(self, process: ExecutorProcess) -> list[ControlMessage] | None:
         try:

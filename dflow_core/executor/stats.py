@@ -49,8 +49,10 @@ class GraphStats:
 
     @property
     def status(self) -> str:
-        """`complete` where nothing was lost so far, else `incomplete` and what was lost."""
-        return f"incomplete: lost {'; '.join(self.losses)}" if self.losses else "complete"
+        """`complete`, or `incomplete` and what was lost; before that `degraded` and which instances are missing."""
+        missing = [f"{node.node}#{node.instance}" for node in self.nodes if node.state == "failed"]
+        text = f"incomplete: lost {'; '.join(self.losses)}" if self.losses else "complete"
+        return f"degraded: without {', '.join(missing)}; {text}" if missing else text
 
 
 def _counted(edge: QueueStats) -> str:

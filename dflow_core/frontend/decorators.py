@@ -61,7 +61,7 @@ def pyflow(target: object = None, /, **options: object) -> object:
             says for each value whether it is sent), `stream` (for callables that return generators),
             `stream_input="Queue"` (its parameters are queues, from which it takes what it wants; also for all methods
             of a class), `name` of the nodes, `resources`, and what `FlowNode.set_options` knows: `instances`,
-            `threads`, `env`, `call_timeout`, `on_error`, `restarts`, `process`, `depth`, `engine`.
+            `threads`, `env`, `call_timeout`, `on_error`, `restarts`, `when_lost`, `process`, `depth`, `engine`.
 
     Raises:
         OptionError: an unknown option (with the nearest known ones), or one that contradicts the function.

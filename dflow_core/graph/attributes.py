@@ -52,6 +52,7 @@ NODE_ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType({
 
 DISPATCHES = ("free", "transaction", "least_loaded", "sticky")
 OVERFLOWS = ("block", "drop_oldest", "drop_newest", "keep_latest", "max_age")
+WHEN_LOST = ("restart", "degrade", "always", "never")
 _NODE_OPTIONS = tuple(field.name for field in fields(NodeOptions))
 
 
@@ -127,6 +128,10 @@ def _checked(name: str, value: object) -> int | float | str:
     if name == "dispatch" and value not in ("", *DISPATCHES):
         raise OptionError(
             f"dispatch: expected {', '.join(DISPATCHES)}, got {value!r}", hint=nearest(value, DISPATCHES)
+        )
+    if name == "when_lost" and value not in WHEN_LOST:
+        raise OptionError(
+            f"when_lost: expected {', '.join(WHEN_LOST)}, got {value!r}", hint=nearest(value, WHEN_LOST)
         )
     if name == "on_error" and value not in ("continue", "stop"):
         raise OptionError(f"on_error: expected 'continue' or 'stop', got {value!r}")

@@ -345,8 +345,9 @@ class FlowNode:
         """Say how the node is run; returns the node.
 
         Args:
-            options: `instances`, `threads`, `env`, `call_timeout`, `on_error`, `restarts`, `process`, `dispatch` (see
-                NodeOptions), `depth` (of the queues behind all outputs), `engine` (id of the engine that runs it).
+            options: `instances`, `threads`, `env`, `call_timeout`, `on_error`, `restarts`, `when_lost`, `process`,
+                `dispatch` (see NodeOptions), `depth` (of the queues behind all outputs), `engine` (id of the engine that
+                runs it).
 
         Raises:
             OptionError: an unknown option (with the nearest known ones), or a value it cannot have.

@@ -176,6 +176,7 @@ def _write_node(node: FlowNode, inputs: Mapping[FlowData, int], nodes: Mapping[F
         options=pb.NodeOptions(
             instances=options.instances, threads=options.threads, env=options.env, call_timeout=options.call_timeout,
             on_error=options.on_error, restarts=options.restarts, process=options.process, dispatch=options.dispatch,
+            when_lost=options.when_lost,
         ),
         depth=node.depth,
     )
@@ -316,7 +317,7 @@ def _node(proto: pb.Node, how: Reading) -> FlowNode:
     node.set_options(
         instances=options.instances, threads=options.threads, env=options.env, call_timeout=options.call_timeout,
         on_error=options.on_error, restarts=options.restarts, process=options.process, dispatch=options.dispatch,
-        depth=proto.depth,
+        depth=proto.depth, when_lost=options.when_lost or "restart",
     )
     for index in sorted(proto.queues):
         queue = _queue(proto.queues[index])

@@ -232,13 +232,14 @@ def _serialize_options(options: NodeOptions) -> pb.NodeOptions:
     return pb.NodeOptions(
         instances=options.instances, threads=options.threads, env=options.env, call_timeout=options.call_timeout,
         on_error=options.on_error, restarts=options.restarts, process=options.process, dispatch=options.dispatch,
+        when_lost=options.when_lost,
     )
 
 
 def _options(proto: pb.NodeOptions) -> NodeOptions:
     return NodeOptions(
         proto.instances, proto.threads, proto.env, proto.call_timeout, proto.on_error, proto.restarts, proto.process,
-        proto.dispatch,
+        proto.dispatch, proto.when_lost or "restart",
     )
 
 

@@ -42,7 +42,7 @@ class Value(_message.Message):
     def __init__(self, text: _Optional[str] = ..., flag: bool = ..., integer: _Optional[int] = ..., number: _Optional[float] = ..., data_type: _Optional[int] = ..., list: _Optional[_Union[ListValue, _Mapping]] = ...) -> None: ...
 
 class NodeOptions(_message.Message):
-    __slots__ = ("instances", "threads", "env", "call_timeout", "on_error", "restarts", "process", "dispatch")
+    __slots__ = ("instances", "threads", "env", "call_timeout", "on_error", "restarts", "process", "dispatch", "when_lost")
     INSTANCES_FIELD_NUMBER: _ClassVar[int]
     THREADS_FIELD_NUMBER: _ClassVar[int]
     ENV_FIELD_NUMBER: _ClassVar[int]
@@ -51,6 +51,7 @@ class NodeOptions(_message.Message):
     RESTARTS_FIELD_NUMBER: _ClassVar[int]
     PROCESS_FIELD_NUMBER: _ClassVar[int]
     DISPATCH_FIELD_NUMBER: _ClassVar[int]
+    WHEN_LOST_FIELD_NUMBER: _ClassVar[int]
     instances: int
     threads: int
     env: str
@@ -59,7 +60,8 @@ class NodeOptions(_message.Message):
     restarts: int
     process: str
     dispatch: str
-    def __init__(self, instances: _Optional[int] = ..., threads: _Optional[int] = ..., env: _Optional[str] = ..., call_timeout: _Optional[float] = ..., on_error: _Optional[str] = ..., restarts: _Optional[int] = ..., process: _Optional[str] = ..., dispatch: _Optional[str] = ...) -> None: ...
+    when_lost: str
+    def __init__(self, instances: _Optional[int] = ..., threads: _Optional[int] = ..., env: _Optional[str] = ..., call_timeout: _Optional[float] = ..., on_error: _Optional[str] = ..., restarts: _Optional[int] = ..., process: _Optional[str] = ..., dispatch: _Optional[str] = ..., when_lost: _Optional[str] = ...) -> None: ...
 
 class ProcessFunc(_message.Message):
     __slots__ = ("name", "in_index", "out_index", "gather", "holds_inputs", "stream_input", "n_mapping", "generator")

@@ -39,7 +39,7 @@ class FuncSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., outputs: _Optional[_Iterable[int]] = ..., gather: bool = ..., holds_inputs: bool = ..., stream_input: bool = ..., n_mapping: bool = ..., generator: bool = ...) -> None: ...
 
 class NodeOptions(_message.Message):
-    __slots__ = ("instances", "threads", "env", "call_timeout", "on_error", "restarts", "process", "dispatch")
+    __slots__ = ("instances", "threads", "env", "call_timeout", "on_error", "restarts", "process", "dispatch", "when_lost")
     INSTANCES_FIELD_NUMBER: _ClassVar[int]
     THREADS_FIELD_NUMBER: _ClassVar[int]
     ENV_FIELD_NUMBER: _ClassVar[int]
@@ -48,6 +48,7 @@ class NodeOptions(_message.Message):
     RESTARTS_FIELD_NUMBER: _ClassVar[int]
     PROCESS_FIELD_NUMBER: _ClassVar[int]
     DISPATCH_FIELD_NUMBER: _ClassVar[int]
+    WHEN_LOST_FIELD_NUMBER: _ClassVar[int]
     instances: int
     threads: int
     env: str
@@ -56,7 +57,8 @@ class NodeOptions(_message.Message):
     restarts: int
     process: str
     dispatch: str
-    def __init__(self, instances: _Optional[int] = ..., threads: _Optional[int] = ..., env: _Optional[str] = ..., call_timeout: _Optional[float] = ..., on_error: _Optional[str] = ..., restarts: _Optional[int] = ..., process: _Optional[str] = ..., dispatch: _Optional[str] = ...) -> None: ...
+    when_lost: str
+    def __init__(self, instances: _Optional[int] = ..., threads: _Optional[int] = ..., env: _Optional[str] = ..., call_timeout: _Optional[float] = ..., on_error: _Optional[str] = ..., restarts: _Optional[int] = ..., process: _Optional[str] = ..., dispatch: _Optional[str] = ..., when_lost: _Optional[str] = ...) -> None: ...
 
 class ListValue(_message.Message):
     __slots__ = ("items",)

@@ -82,6 +82,13 @@ def test_too_many_crashes_within_a_minute_are_given_up():
     assert "started again 2 times within a minute, and `restarts=2` allows no more" in give_up.failure.message
 
 
+def test_one_whose_work_others_do_is_not_started_again():
+    life = running()
+    recover, give_up = life.handle(Ended("was ended by signal 9", is_spare=True), 5.0)
+    assert isinstance(recover, Recover) and give_up.started
+    assert life.state is State.FAILED and life.restarted == 0
+
+
 def test_crashes_far_apart_are_not_counted():
     life = running(restarts=1)
     for number in range(5):
