@@ -56,6 +56,22 @@ def test_an_output_that_is_not_reached_is_not_waited_for() -> None:
     assert (table.in_flight, table.counters.fed, table.counters.delivered, table.counters.late) == (0, 4, 4, 0)
 
 
+def test_an_id_that_is_fed_again_in_pieces_is_another_round_of_the_outputs_it_reaches(table) -> None:
+    channel = Channel(endings=False, by_output=True)
+    first = table.begin([0], 1, channel)
+    second = table.begin([0], 1, channel)
+    assert first != second
+    for token in (first, second):
+        table.arrive(0, msg(1, token))
+    assert outcomes(channel) == [[0], [0]]
+    for token in (first, second):  # the other input, twice too
+        assert table.begin([1], 1, channel) == token
+        table.arrive(1, msg(1, token))
+        table.arrive(2, msg(1, token))
+    assert outcomes(channel) == [[1], [2], [1], [2]]
+    assert (table.in_flight, channel.open) == (0, 0)
+
+
 def test_an_error_says_which_outputs_had_given_nothing(table) -> None:
     channel = Channel(endings=False, by_output=True)
     token = table.begin([0, 1], 1, channel)
