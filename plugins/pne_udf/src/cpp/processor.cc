@@ -373,11 +373,27 @@ Event Processor::FailCall(const ErrorInfo &error, int32_t code)
     return Check(sent) == Event::kRound ? Event::kRound : Event::kCallOk;
 }
 
+// A function that ends with one of its queues takes nothing from the others either: what comes there ends as skipped.
+bool Processor::LetStreamsPass()
+{
+    if (std::none_of(streams_.begin(), streams_.end(), [](const auto &stream) { return stream->is_ended(); })) {
+        return false;
+    }
+    for (const auto &stream : streams_) {
+        stream->LetPass();
+    }
+    (void)call_.Settle();
+    return true;
+}
+
 // A function with queues has returned: because there is no more, or because it failed with what it had taken.
 Event Processor::EndStreamCall(const Outcome &outcome)
 {
     counters_.calls.fetch_add(1, std::memory_order_relaxed);
     if (node_->is_suspended.load() || node_->bus->is_stopping() || (!outcome.is_exception() && outcome.code == 0)) {
+        return Event::kCallOk;
+    }
+    if (!outcome.is_exception() && outcome.code == FlowFunc::FLOW_FUNC_STATUS_EXIT && LetStreamsPass()) {
         return Event::kCallOk;
     }
     if (!outcome.is_exception() && (outcome.code == kProcPending || IsStreamEnded())) {

@@ -132,6 +132,7 @@ private:
     ErrorInfo Explain(const Outcome &outcome) const;
     std::vector<std::weak_ptr<Message>> Kept();
     bool IsStreamEnded() const;
+    bool LetStreamsPass();
 
     Node *node_;
     FuncInfo info_;

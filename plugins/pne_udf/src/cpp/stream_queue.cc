@@ -73,6 +73,18 @@ int StreamQueue::Take(int64_t wait_ns, Block *block)
     return node_->bus->Get(queue_, 0, block);
 }
 
+void StreamQueue::LetPass()
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    Block block;
+    const int code = is_ended_.load() ? DFLOW_E_TIMEOUT : Take(kSlice, &block);
+    if (code == DFLOW_E_CLOSED) {
+        is_ended_.store(true);
+    } else if (code == kOk) {
+        (void)call_->Owe(std::make_shared<Message>(node_->bus, block));
+    }
+}
+
 int32_t StreamQueue::Depth() const
 {
     return static_cast<int32_t>(node_->bus->Depth(queue_));

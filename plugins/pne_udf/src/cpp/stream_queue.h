@@ -20,6 +20,9 @@ public:
     int32_t Depth() const override;
     int32_t Size() const override;
 
+    // Take the next message, or wait a while for one, and leave it without an answer.
+    void LetPass();
+
     bool is_ended() const
     {
         return is_ended_.load();

@@ -103,3 +103,14 @@ def test_plain_and_stream_functions_share_an_object(make_rig: Callable) -> None:
     rig.feed(1, np.zeros(1))
     rig.feed(1, np.ones(1), port=1)
     assert [float(rig.get(port).get_tensor()[0]) for port in (0, 1)] == [0.0, 1.0]
+
+
+def test_a_function_that_ends_with_one_queue_lets_the_others_pass(make_rig: Callable) -> None:
+    rig = make_rig(("forward", (0, 1), (0,), True), inputs=2).start()
+    rig.feed(1, np.zeros(1))
+    assert rig.get().info.trans_id == 1
+    rig.feed(2, np.ones(1), port=1)
+    rig.end()
+    info = rig.get().info
+    assert (info.trans_id, bool(info.data_flag & DataFlag.SKIP)) == (2, True)
+    assert rig.is_silent()
