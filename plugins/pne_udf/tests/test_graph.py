@@ -269,3 +269,32 @@ def test_a_package_for_another_machine_says_what_it_is_for(built, store):
     package = Builder(str(store)).package(read_config(str(built.config)))
     with pytest.raises(PackagingError, match="this machine is Sparc"):
         unpack_release(package, "Sparc", str(store))
+
+
+def test_recovering_a_graph_empties_its_c_functions_too(node):
+    x = df.FlowData("x")
+    with df.FlowGraph([node(params={"factor": 2})(x)]) as graph:
+        np.testing.assert_array_equal(graph(floats(1)), floats(2))
+        for _ in range(3):
+            fed = [graph.feed({x: floats(number)}) for number in range(5)]
+            thrown = graph.recover()
+            ended = []
+            for _ in fed:
+                try:
+                    graph.fetch(timeout=20)
+                except df.CancelledError as error:
+                    ended.append(error)
+            assert len(ended) == thrown
+            np.testing.assert_array_equal(graph(floats(4)), floats(8))
+        assert graph.running.client.in_flight == 0
+
+
+def test_a_c_function_is_exchanged_while_its_graph_runs(node):
+    with graph_of(node(params={"factor": 2}, instances=2)) as graph:
+        np.testing.assert_array_equal(graph(floats(1)), floats(2))
+        graph.update("cpp", node(params={"factor": 5}))
+        for number in range(6):
+            np.testing.assert_array_equal(graph(floats(number)), floats(5 * number))
+        with pytest.raises(CompileError):
+            graph.update("cpp", node(["skale"]))
+        np.testing.assert_array_equal(graph(floats(2)), floats(10))

@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ _BALANCE = {"": 0, "scatter": seam.BALANCE_SCATTER, "gather": seam.BALANCE_GATHE
 _RULES = {"label": 0, "transaction": 1, "sticky": 2, "load": 3}
 _SLICE_NS = 200_000_000
 _PATIENCE_NS = 60_000_000_000
+_RESET_LIMIT = 30.0
+_RESET_SLICE_NS = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,32 @@ class CppNode(NodeWorker):
         with self._in_use:
             if self._handle is not None:
                 seam.runtime().dflow_udf_stop(self._handle)
+
+    def reset(self) -> bool:
+        """Have the runtime drop all input and what its functions hold, and call `ResetFlowFuncState`."""
+        api, limit = seam.runtime(), time.monotonic() + _RESET_LIMIT
+        if not self._told(api.dflow_udf_suspend):
+            return True  # it does not run, so it holds nothing
+        while (state := self._state()) == seam.RUNNING and time.monotonic() < limit:
+            self._changed_from(state)
+        while not self._told(api.dflow_udf_recover) and time.monotonic() < limit:
+            self._changed_from(self._state())
+        while (state := self._state()) == seam.SUSPENDED and time.monotonic() < limit:
+            self._changed_from(state)
+        return state != seam.SUSPENDED
+
+    def _told(self, call: Callable[[ctypes.c_void_p], int]) -> bool:
+        with self._in_use:
+            return self._handle is not None and call(self._handle) == 0
+
+    def _state(self) -> int:
+        with self._in_use:
+            return seam.runtime().dflow_udf_get_state(self._handle) if self._handle is not None else seam.FINISHED
+
+    def _changed_from(self, state: int) -> None:
+        with self._in_use:
+            if self._handle is not None:
+                seam.runtime().dflow_udf_wait(self._handle, state, _RESET_SLICE_NS)
 
     def notify(self, note: ExceptionNote) -> None:
         record = seam.ExceptionRecord(note.code, note.expired, note.trans_id, note.user_context_id)
