@@ -27,7 +27,15 @@ from dflow_core.deploy.sinks import make_sink
 from dflow_core.deploy.supervisor import Supervisor
 from dflow_core.deploy.template import Template
 from dflow_core.errors import ClosedError, DflowError
-from dflow_core.model import DeployPlan, ExceptionNote, FlowModel, PneModel, ProcessPlan, own_part
+from dflow_core.model import (
+    DeployPlan,
+    ExceptionNote,
+    FlowModel,
+    PneModel,
+    ProcessPlan,
+    called_options,
+    own_part,
+)
 from dflow_core.model.control_serde import InstanceState, LoadRequest, OrderKind
 from dflow_core.plugins import PluginRegistry, load_plugins
 from dflow_core.spi import Deployer, Deployment, Exchange, GroupConfig, InstanceStatus, MemoryGroup, Overflow, Transport
@@ -302,8 +310,10 @@ class LocalDeployment(Deployment):
         files = self._files if member.heir is None else member.heir.files
         names = tuple(dict.fromkeys(instance.model for instance in plan.instances))
         handle = self.group.handle()
+        is_called = not any(instance.model in self._own for instance in plan.instances)
+        options = called_options(self._options) if is_called else self._options
         request = LoadRequest(
-            process=plan, models=names, options=self._options, group_scheme=handle.scheme, group_token=handle.token,
+            process=plan, models=names, options=options, group_scheme=handle.scheme, group_token=handle.token,
             group_fds=len(handle.fds), dead_parts=tuple(member.dead_parts), builtins=self._builtins,
             allowed_plugins=allowed_plugins(self._options), hold=member.held,
         )

@@ -92,4 +92,5 @@ def error_of_note(note: ExceptionNote) -> RaisedError:
 
 def no_catch(node: str) -> UsageError:
     """Why a function may not raise an exception."""
-    return UsageError("this graph catches no exceptions", node=node, hint="graph.set_exception_catch(True) allows them")
+    hint = "graph.set_exception_catch(True) allows them; in a graph that a function calls, return a code instead"
+    return UsageError("this graph catches no exceptions", node=node, hint=hint)

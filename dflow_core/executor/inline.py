@@ -27,7 +27,7 @@ from dflow_core.executor.stream_inline import InlineStream
 from dflow_core.executor.stream_runner import StreamRunner
 from dflow_core.executor.unwanted import Unwanted
 from dflow_core.message import Block, FlowMsg, HeapBlock, reset_current_transaction, set_current_transaction
-from dflow_core.model import ExceptionNote, FlowModel, PneModel, UdfModel, called_part, own_part
+from dflow_core.model import ExceptionNote, FlowModel, PneModel, UdfModel, called_options, called_part, own_part
 from dflow_core.options import Options
 from dflow_core.recording import FailedCall
 from dflow_core.spi import Exchange, FlowFunc, FuncParams, QueueStats, WorkerContext, WorkerLoader
@@ -81,7 +81,8 @@ class InlineBackend(Backend):
         self._wrap, self._only, self._on_failure = wrap, only, on_failure
         try:
             for name, part in model.submodels.items():
-                rest = udf_factory, threads, clock, records, wrap, "" if name == only else only, self._cancelled
+                inside, other = "" if name == only else only, called_options(options)
+                rest = udf_factory, threads, clock, records, wrap, inside, self._cancelled, other
                 called = {
                     one.key: self._load_called(one.name, InlineBackend(called_part(whole, one), loaders, *rest))
                     for one in self._relation.invoked_by(name)

@@ -17,7 +17,7 @@ from dflow_core.model.flow_model import (
     UdfModel,
 )
 from dflow_core.model.frame import Buffer, FileSource, Frame, FrameReader, frame_chunks, read_frame
-from dflow_core.model.invoked import called_by, called_part, own_part
+from dflow_core.model.invoked import called_by, called_options, called_part, own_part
 from dflow_core.model.om_file import (
     OmInfo,
     OmSubmodel,
@@ -63,6 +63,7 @@ __all__ = [
     "ThreadShare",
     "UdfModel",
     "called_by",
+    "called_options",
     "called_part",
     "frame_chunks",
     "index_of",

@@ -30,6 +30,11 @@ def called_part(model: FlowModel, one: InvokedEndpoints) -> FlowModel:
     return replace(part, relation=replace(part.relation, input_names=inputs, output_names=one.outputs))
 
 
+def called_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Options in force in a graph that a function calls: an exception there ends the call, so nobody else is told."""
+    return {**options, "exception_catch": "0"}
+
+
 def called_by(relation: ModelRelation) -> Mapping[str, InvokedEndpoints]:
     """For each submodel of a graph that a function calls, which one that is."""
     found = [(one, _behind(relation, one.outputs)) for one in relation.invoked]

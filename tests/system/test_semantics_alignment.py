@@ -352,3 +352,28 @@ def test_without_catching_raising_is_an_error_that_says_so() -> None:
         with pytest.raises(df.NodeError, match="catches no exceptions"):
             graph(number(3))
         assert graph(number(1)).tolist() == [1]  # type: ignore[attr-defined]
+
+
+class Caller:
+    """Calls a graph with what it got, and then with 1; answers with the codes of both calls."""
+
+    @df.proc_wrapper("i0,o0")
+    def proc(self, context: MetaRunContext, inputs: list[FlowMsg]) -> int:
+        first, _ = context.run_flow_model("raiser", [inputs[0]], 5000)
+        second, _ = context.run_flow_model("raiser", [context.to_flow_msg(number(1))], 5000)
+        return context.set_output(0, np.array([first, second]))
+
+
+@pytest.mark.parametrize("mode", ["inline", "process"])
+def test_in_a_graph_that_is_called_it_ends_the_call_and_nothing_else(mode: str) -> None:
+    """Section 14, (a): a waiting RunFlowModel fails with 564000; the transaction goes on."""
+    x, y = df.FlowData("x"), df.FlowData("y")
+    inner = df.FlowGraph([df.FuncProcessPoint(py_func=Raiser).fnode(1, 1, name="raiser")(y)], name="raiser")
+    point = df.FuncProcessPoint(py_func=Caller)
+    point.add_invoked_closure("raiser", df.FlowGraphProcessPoint(inner))
+    graph = df.FlowGraph([point.fnode(1, 1, name="caller")(x)], mode=mode)
+    graph.set_inputs_align_attrs(16, 5)
+    graph.set_exception_catch(True)
+    with graph:
+        assert graph(number(3), timeout=20).tolist() == [564000, 0]  # type: ignore[attr-defined]
+        assert graph(number(1), timeout=20).tolist() == [0, 0]  # type: ignore[attr-defined]
