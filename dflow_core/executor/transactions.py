@@ -268,7 +268,16 @@ class TransactionTable:
             return
         if msg.info.data_flag & DataFlag.ERROR or msg.info.ret_code:
             error = error_of(msg, self._unfed(transaction))
-            self._finish(trans_id, transaction, Outcome(trans_id, error=error, last=True))
+            if not transaction.channel.by_output or msg.info.data_flag & _SPECIAL or self._outputs == 1:
+                self._finish(trans_id, transaction, Outcome(trans_id, error=error, last=True))
+                return
+            # A code that a function has given one of its messages is a result of that output, and no more.
+            transaction.delivered += 1
+            transaction.arrived.setdefault(0, set()).add(output)
+            transaction.channel.outcomes.append(Outcome(trans_id, error=error, silent=(output,)))
+            transaction.tokens[output] ^= msg.info.token
+            if not any(transaction.tokens):
+                self._complete(trans_id, transaction)
             return
         if msg.aux.error is not None:
             transaction.reason = msg.aux.error.message

@@ -193,6 +193,45 @@ def test_objects_arrays_texts_and_nothing_pass_through(started) -> None:
     assert (tensors, info.flow_flags, code) == ([], 1, 0)
 
 
+class Coded:
+    @ff.proc_wrapper("i0,o0")
+    def give(self, context, msgs):
+        msg = context.alloc_tensor_msg([1], df.DT_INT8)
+        msg.set_ret_code(9900001)
+        return context.set_output(0, msg)
+
+
+class Raw:
+    @ff.proc_wrapper("i0,o0")
+    def give(self, context, msgs):
+        msg = context.alloc_raw_data_msg(4)
+        msg.get_raw_data()[:] = bytes(context.get_user_data(4))
+        msg.set_msg_type(2000)
+        return context.set_output(0, msg)
+
+
+def test_a_code_on_a_message_concerns_its_output_only_and_raw_messages_have_types(started) -> None:
+    register = helpers.get_msg_type_register()
+    own = MsgTypeRegister()
+    helpers.set_msg_type_register(own)
+    try:
+        own.register(2000, bytearray, bytes, bytearray)
+        datas, outputs = [], []
+        for clz in (Coded, Raw):
+            node = df.FlowNode(1, 1)
+            node.add_process_point(df.FuncProcessPoint(py_func=clz))
+            datas.append(df.FlowData(name=clz.__name__))
+            outputs.append(node(datas[-1]))
+        graph = df.FlowGraph(outputs)
+        info = df.FlowInfo()
+        info.set_user_data(b"user")
+        assert graph.feed_data(dict.fromkeys(datas, 1), info) == 0
+        assert graph.fetch_data([0], LIMIT)[2] == 9900001
+        assert graph.fetch([1], LIMIT) == ([bytearray(b"user")], 0)
+    finally:
+        helpers.set_msg_type_register(register)
+
+
 def test_a_feed_without_room_says_so_and_loses_nothing(started) -> None:
     x = df.FlowData()
     graph = df.FlowGraph([double.fnode()(x)])

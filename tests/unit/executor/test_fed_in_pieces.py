@@ -82,6 +82,18 @@ def test_an_error_says_which_outputs_had_given_nothing(table) -> None:
     assert isinstance(failed.error, NodeError) and failed.silent == (0, 2)
 
 
+def test_a_code_on_a_message_concerns_its_output_only(table) -> None:
+    channel = Channel(endings=False, by_output=True)
+    token = table.begin([0, 1], 1, channel)
+    table.arrive(0, msg(1, token, ret_code=9900001))
+    table.arrive(1, msg(1, token))
+    table.arrive(2, msg(1, token))
+    coded, first, second = channel.outcomes
+    assert isinstance(coded.error, NodeError) and (coded.error.ret_code, coded.silent) == (9900001, (0,))
+    assert first.messages[1] is not None and second.messages[2] is not None
+    assert (table.in_flight, channel.open) == (0, 0)
+
+
 def test_a_skipped_output_is_no_result(table) -> None:
     channel = Channel(endings=False, by_output=True)
     token = table.begin([0, 1], 1, channel)
