@@ -57,10 +57,7 @@ class Feeder:
             return self._send_now(parcel, deadline, give_way)
         try:
             if time.monotonic() < due:
-                if self._send_now(parcel, earlier(deadline, due), give_way):
-                    self._endings.has_deadline()
-                    return True
-                return False
+                return self._send_now(parcel, earlier(deadline, due), give_way)
         except WaitTimeoutError as error:
             if time.monotonic() < due or getattr(error, "never_fits", False):
                 raise
@@ -91,6 +88,8 @@ class Feeder:
                     return False
                 begun = self._begin(parcel, ports)
             trans_id, token = begun
+            if parcel.deadline is not None:  # before it is handed in: inline, that runs the nodes
+                self._endings.has_deadline()
             try:
                 self._hand_in(trans_id, parcel.finish(ports, trans_id, token))
             except ClosedError as error:  # the graph has failed since there was room

@@ -285,6 +285,19 @@ def test_a_stream_with_deadlines_gives_an_error_in_the_place_of_each_late_item()
     assert [type(outcome.error) for outcome in outcomes] == [type(None), DeadlineError, type(None)]
 
 
+def test_a_deadline_that_passes_in_the_first_call_ends_it_in_one_thread_too():
+    def work(x: np.ndarray) -> object:
+        mine, until = current_transaction(), time.monotonic() + 30
+        while not mine.cancelled and time.monotonic() < until:
+            time.sleep(0.001)
+        return x
+
+    client = inline([Node("n", Func(work), ["x"])], ["x"], ["n:0"])
+    with pytest.raises(DeadlineError, match="while this node worked on it"):
+        client.call({0: np.array(1)}, deadline=0.05)
+    client.close()
+
+
 def test_the_thread_for_deadlines_ends_with_the_graph():
     before = set(threading.enumerate())
     client = inline([Node("n", Func(lambda x: x), ["x"])], ["x"], ["n:0"])
