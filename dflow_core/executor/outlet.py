@@ -52,18 +52,30 @@ class Outlet:
         Raises:
             ClosedError: the graph or the instance ends.
         """
-        while True:
-            try:
-                queue.put(block, timeout=_SLICE)
-                break
-            except QueueFullError:
-                self._gate.blocked = True
-                if self._gate.stopping:
-                    raise ClosedError("stopping") from None
-            except ClosedError:
-                other = self._rerouter.instead(queue, *routing_of(block))
-                if other is None:
-                    raise
-                queue = other
-        if self._gate.blocked:
+        try:
+            return queue.put(block, timeout=_SLICE)
+        except QueueFullError:
+            other: Queue | None = queue
+        except ClosedError:
+            other = self._rerouter.instead(queue, *routing_of(block))
+            if other is None:
+                raise
+        assert other is not None
+        self._put_patiently(other, block)
+
+    def _put_patiently(self, queue: Queue, block: Block) -> None:
+        self._gate.blocked = True
+        try:
+            while not self._gate.stopping:
+                try:
+                    return queue.put(block, timeout=_SLICE)
+                except QueueFullError:
+                    continue
+                except ClosedError:
+                    other = self._rerouter.instead(queue, *routing_of(block))
+                    if other is None:
+                        raise
+                    queue = other
+        finally:
             self._gate.blocked = False
+        raise ClosedError("stopping")
