@@ -227,9 +227,10 @@ class InlineBackend(Backend):
         return _InlineExchange(self._runners, {name: self._makers[name](part) for name, part in models.items()})
 
     def discard(self, timeout: float) -> bool | None:
+        found = [not stream.discard() for stream in self._all_streams]
         self._work.clear()
         self._arrived.clear()
-        found = [edge.clear() for edges in self._edges.values() for edge in edges]
+        found += [edge.clear() for edges in self._edges.values() for edge in edges]
         found += [runner.reset() for runner in self._runners.values()]
         return not any([*found, *(not inner.discard(timeout) for inner in self._inner.values())])
 

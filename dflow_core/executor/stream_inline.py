@@ -6,6 +6,7 @@ one of them ever runs, and a graph does the same each time, as inline graphs do.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -70,7 +71,7 @@ class InlineStream:
         self._clock = clock
         self._until: float | None = None
         self._mine, self._callers = threading.Semaphore(0), threading.Semaphore(0)
-        self._ends = False
+        self._ends = self._is_interrupted = False
         self._error: BaseException | None = None
         self._runner: StreamRunner | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -95,6 +96,17 @@ class InlineStream:
         if self._until is not None and self._until <= self._clock():
             self._resume()
 
+    def discard(self) -> bool:
+        """Throw away what it waits with, and begin a call anew; whether there was nothing."""
+        had = any([source.waiting for source in self.sources])
+        for source in self.sources:
+            source.waiting.clear()
+        if self._runner is not None and self._runner.reset():
+            had = True
+        self._is_interrupted = True
+        self._resume()
+        return not had
+
     def close(self) -> None:
         """End it. Idempotent."""
         self._ends = True
@@ -117,6 +129,9 @@ class InlineStream:
         self._callers.release()
         self._mine.acquire()
         self._until = None
+        if self._is_interrupted:
+            self._is_interrupted = False
+            raise AbortError("the graph is recovered")
         return self._ends
 
     def _run(self) -> None:
@@ -125,7 +140,8 @@ class InlineStream:
             assert self._runner is not None
             while not self._ends:
                 if not self._runner.call() and not self._ends:
-                    self._yield(None)
+                    with contextlib.suppress(AbortError):  # there is no call to interrupt
+                        self._yield(None)
             self._runner.settle()
         except BaseException as error:
             self._error = error

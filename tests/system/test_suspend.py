@@ -136,3 +136,19 @@ def test_recovering_an_inline_graph_forgets_what_joins_hold():
         with pytest.raises(df.CancelledError, match="recovered"):
             graph.fetch()
         assert graph(1, 2) == 3
+
+
+def test_recovering_an_inline_graph_begins_functions_with_queues_anew():
+    @df.pyflow(stream_input="Queue")
+    def pairs(left, right):
+        for first in left:
+            yield first + right.get()
+
+    a, b = df.FlowData("a"), df.FlowData("b")
+    with df.FlowGraph([pairs.fnode()(a, b)], mode="inline") as graph:
+        assert graph(1, 2) == 3
+        graph.feed({a: np.array(5)}, partial=True)
+        assert graph.recover() == 1
+        with pytest.raises(df.CancelledError, match="recovered"):
+            graph.fetch()
+        assert graph(3, 4) == 7, "what the interrupted call had taken is forgotten"
