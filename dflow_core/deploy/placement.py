@@ -159,10 +159,10 @@ class Placer:
         return [InstancePlace(d.engines[sub.engine], d.resource_type, d.name) for d in chosen], reason
 
     def _complain(self, info: DeployInfo, used: set[str], missing: Mapping[str, None]) -> None:
-        names = [label for sub in self.model.submodels.values() for label in labels_of(sub)]
-        for one in info.assignments:
+        # With no node missing, what is not of this graph is of another one that has the same file.
+        for one in info.assignments if missing else ():
             if one.node and one.node not in used:
-                hint = nearest(one.node, missing or names)
+                hint = nearest(one.node, missing)
                 info.file.fault("unknown", one.key, f"graph {self.model.name!r} has no node {one.node!r}", hint)
         for name in missing if info.assignments else ():
             text = f"node {name!r} is not listed; where one node is, all have to be"

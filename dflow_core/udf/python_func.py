@@ -204,7 +204,9 @@ class MessageFunc(FlowFunc):
 
     def proc(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
         assert self._call is not None, "init() first"
-        self._check(self._call(MetaRunContext(context, inputs, self._spec.outputs, self._balance), list(inputs)))
+        # Heads of their own: what the function sets on an input is for what it sends on, not for all it sends.
+        given = [FlowMsg(msg.info.copy(), msg.body, msg.aux, msg.block) for msg in inputs]
+        self._check(self._call(MetaRunContext(context, inputs, self._spec.outputs, self._balance), given))
 
     def on_exception(self, context: RunContext, code: int, user_context_id: int, head: MsgInfo) -> None:
         assert self._call is not None, "init() first"

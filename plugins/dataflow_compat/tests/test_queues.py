@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import queue
 from collections import deque
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 import dataflow as df
 import dataflow.flow_func as ff
+from dataflow.calls import Call, Setup
 from dataflow.flow_func import flowfunc_wrapper as fw
 from dataflow.flow_func.queues import ValueQueue
 from dflow_core import udf
@@ -110,3 +112,15 @@ def test_functions_get_queues_whole() -> None:
     assert first(context, [fw.FlowMsgQueue(udf.MessageQueue(Source(np.arange(2))))]) == 0
     assert first(context, [fw.FlowMsgQueue(udf.MessageQueue(Source(ended=True)))]) == 0  # a good end
     assert Hand().work(context, [fw.FlowMsgQueue(udf.MessageQueue(Source(np.arange(2))))]) == 0
+
+
+def test_a_loop_that_takes_and_yields_ends_in_good_order() -> None:
+    def each(numbers):
+        while True:
+            yield numbers.get()
+
+    call = Call(Setup(None, df.msg_type_register), each, 1, "each")
+    results = call(udf.FlowMsgQueue(Source(np.arange(2), ended=True)))
+    assert isinstance(results, Iterator) and np.array_equal(next(results), np.arange(2))
+    with pytest.raises(AbortError):  # what the core knows as the end, and no failure
+        next(results)

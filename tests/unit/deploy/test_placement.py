@@ -186,6 +186,12 @@ def test_mistakes_in_a_deploy_file_are_told_at_once(tmp_path):
     ]
 
 
+def test_graphs_may_share_a_deploy_file_that_names_the_nodes_of_all(tmp_path):
+    info = listed(decode="0:0:0", detect="0:0:1")
+    assert devices(place(chain(udf("decode")), tmp_path, info)) == {"decode": ["cpu:0"]}
+    assert devices(place(chain(udf("detect")), tmp_path, info)) == {"detect": ["cpu:1"]}
+
+
 def test_the_number_of_logical_devices_is_that_of_cpus_or_of_an_option(tmp_path):
     model = chain(udf("a"))
     assert "0:0:2:0" in faults(model, tmp_path, listed(a="0:0:2"))[0]

@@ -70,3 +70,24 @@ def test_messages_of_a_context() -> None:
     context.finish()
     assert sent[0].info.trans_id == 12 and sent[0].info.ret_code == 9900002
     assert sent[2].is_null and len(sent) == 4
+
+
+def test_what_is_set_on_an_input_that_is_sent_on_is_of_that_message_alone() -> None:
+    class Marks:
+        @df.proc_wrapper("i0,o0,o1")
+        def go(self, context: MetaRunContext, inputs: list[FlowMsg]) -> int:
+            array = inputs[0].get_tensor()
+            assert array is not None
+            inputs[0].set_ret_code(9900003 if array[0] < 0 else 0)
+            inputs[0].set_start_time(7)
+            context.set_output(0, inputs[0])
+            return context.set_output(1, array)
+
+    outputs = df.FuncProcessPoint(py_func=Marks).fnode(1, 2)(df.FlowData("x"))
+    with df.FlowGraph(outputs, mode="inline") as graph:
+        graph.feed({"x": np.array([1])}, info=df.FeedInfo(start_time=3))
+        messages = graph.running.client.fetch(5).messages
+        assert [msg and msg.get_start_time() for msg in messages] == [7, 3]
+        with pytest.raises(df.NodeError) as caught:
+            graph(np.array([-1]))
+        assert caught.value.ret_code == 9900003

@@ -64,20 +64,27 @@ class Call:
 
     def __call__(self, *values: object) -> object:
         """Call it: Tensors for arrays, and the other way round."""
+        takes = any(isinstance(value, udf.FlowMsgQueue) for value in values)
         try:
             result = self.func(*[_incoming(value) for value in values])
         except DfAbortException as error:
-            log.warning("%s was broken off: %s", self.name, error)
-            if any(isinstance(value, udf.FlowMsgQueue) for value in values):
-                raise AbortError(str(error)) from error  # how functions that take queues end
+            self._broken_off(error, takes)
             return _nothing()
         if isinstance(result, types.GeneratorType):
-            return self._stream(result)
+            return self._stream(result, takes)
         return self._outgoing(result)
 
-    def _stream(self, results: Iterator[object]) -> Iterator[object]:
-        for result in results:
-            yield self._outgoing(result)
+    def _stream(self, results: Iterator[object], takes: bool) -> Iterator[object]:
+        try:
+            for result in results:
+                yield self._outgoing(result)
+        except DfAbortException as error:
+            self._broken_off(error, takes)
+
+    def _broken_off(self, error: DfAbortException, takes: bool) -> None:
+        log.warning("%s was broken off: %s", self.name, error)
+        if takes:
+            raise AbortError(str(error)) from error  # how functions that take queues end
 
     def _outgoing(self, result: object) -> object:
         if self.outputs == 1:
