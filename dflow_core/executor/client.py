@@ -91,6 +91,10 @@ class GraphClient:
         with self._mutex:
             return self._table.open_ids
 
+    def expect_all_outputs(self) -> None:
+        """Have results wait for all outputs, also those that need other inputs; to be called before anything is fed."""
+        self._table.learn_needs([frozenset(range(len(self._inputs)))] * len(self._outputs))
+
     def feed(
         self, values: Mapping[int, object], *, info: FeedInfo | None = None, timeout: float | None = None,
         channel: Channel | None = None, deadline: float | None = None,

@@ -10,6 +10,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -224,7 +225,22 @@ class InlineBackend(Backend):
     def prepare(self, models: Mapping[str, PneModel]) -> Exchange:
         if any(func.stream_input for part in models.values() for func in part.functions):
             raise UsageError("a function that takes a stream cannot be exchanged in the caller's thread")
-        return _InlineExchange(self._runners, {name: self._makers[name](part) for name, part in models.items()})
+        made: list[_Exchanged] = []
+        try:
+            for name, part in models.items():
+                owner = self._owner_of(name)
+                assert owner is not None, name
+                made.append((owner._runners, name, owner._makers[name](part)))
+        except BaseException:
+            _InlineExchange(made).abandon()
+            raise
+        return _InlineExchange(made)
+
+    def _owner_of(self, node: str) -> InlineBackend | None:
+        """Who runs a node: this, or a graph that is called by one of its nodes."""
+        if node in self._makers:
+            return self
+        return next((found for inner in self._inner.values() if (found := inner._owner_of(node))), None)
 
     def discard(self, timeout: float) -> bool | None:
         found = [not stream.discard() for stream in self._all_streams]
@@ -287,17 +303,21 @@ class InlineBackend(Backend):
             reset_current_transaction(token)
 
 
+_Exchanged: TypeAlias = tuple[dict[str, NodeRunner], str, NodeRunner]
+"""Runners in force, and another one for one of them."""
+
+
 class _InlineExchange(Exchange):
     """Other runners for some nodes."""
 
-    def __init__(self, current: dict[str, NodeRunner], made: Mapping[str, NodeRunner]) -> None:
-        self._current, self._made = current, made
+    def __init__(self, made: Sequence[_Exchanged]) -> None:
+        self._made = made
 
     def commit(self, timeout: float) -> None:
-        for name, runner in self._made.items():
-            old, self._current[name] = self._current[name], runner
+        for current, name, runner in self._made:
+            old, current[name] = current[name], runner
             old.close()
 
     def abandon(self) -> None:
-        for runner in self._made.values():
+        for _, _, runner in self._made:
             runner.close()

@@ -114,7 +114,8 @@ class Recording:
         if not calls:
             raise UsageError(
                 f"what the failed node was given is not in {self.path}", trans_id=transaction.trans_id,
-                hint="replay the whole transaction: a process that dies, or a C++ function, leaves no messages behind",
+                hint="replay the whole transaction: processes that die, C++ functions and those that take from queues "
+                "leave no messages behind",
             )
         node = transaction.end.error.get("node")
         return next((one for one in calls if one.node == node), calls[0])

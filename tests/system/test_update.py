@@ -166,6 +166,23 @@ def test_a_model_is_exchanged_for_another_and_a_broken_file_changes_nothing(tmp_
         assert np.all(graph(more, more) == 2), "the new model takes what the old one refused"
 
 
+def test_an_inline_node_that_calls_a_graph_is_exchanged_with_it():
+    @df.pyflow
+    class Calls:
+        def __init__(self, model, factor):
+            self.model, self.factor = model, factor
+
+        @df.method()
+        def work(self, x):
+            return self.model(x) * self.factor
+
+    called = df.FlowGraph([adds(3).fnode(name="inner")(df.FlowData("y"))], name="called")
+    with df.FlowGraph([Calls.fnode(called, 1).work(df.FlowData("x"))], mode="inline") as graph:
+        assert graph(np.array(1)) == 3
+        graph.update("Calls", Calls.fnode(called, 10))
+        assert graph(np.array(1)) == 30
+
+
 def test_an_inline_node_is_exchanged_too():
     x = df.FlowData("x")
     with df.FlowGraph([adds(1).fnode(name="worker")(x)], mode="inline") as graph:

@@ -132,6 +132,17 @@ def test_aligned_outputs_come_together_or_not_at_all(started, drop, wanted) -> N
         graph.set_exception_catch(True)
 
 
+def test_aligned_outputs_wait_for_inputs_that_are_fed_apart(started) -> None:
+    first, second = df.FlowData(), df.FlowData()
+    graph = df.FlowGraph([odd_and_all.fnode()(first)[1], odd_and_all.fnode()(second)[1]])
+    graph.set_inputs_align_attrs(10, 20000)
+    assert graph.feed_data({first: 1}, partial_inputs=True) == 0
+    assert graph.fetch_data(timeout=200)[2] == 545601
+    assert graph.feed_data({second: 2}, partial_inputs=True) == 0
+    tensors, _info, code = graph.fetch_data(timeout=LIMIT)
+    assert (values(tensors), code) == ([1, 2], 0)
+
+
 class Celsius:
     def __init__(self, degrees: float) -> None:
         self.degrees = degrees

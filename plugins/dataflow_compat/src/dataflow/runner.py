@@ -72,6 +72,8 @@ class GraphRunner:
                     self._is_compiled = True
                 else:
                     self._running = self._session.run(self._graph)
+                    if self._is_aligned:  # what is missing may still be fed
+                        self._running.client.expect_all_outputs()
                     self._client = self._running.client
             except DflowError as error:
                 log.error("graph %s cannot be started: %s", self._graph.name, error)
