@@ -130,9 +130,11 @@ class InstanceRunner:
             folder = self._options.get("trace", "")
             trace = trace_file(folder, model.name, plan.index) if folder else ""
             limits = AlignLimits.of(self._options)
-            worker.open(
-                NodeLinks(self._group, plan, params, self._dead_parts, trace, limits, self._catches, self._raised)
+            links = NodeLinks(
+                self._group, plan, params, self._dead_parts, trace, limits, self._catches, self._raised,
+                self._group.board(BOARD, CANCEL_WORDS),
             )
+            worker.open(links)
             return
         self._outlet = Outlet(plan, self._group, self.gate, self._alloc)
         funcs = init_functions(model, worker, params)

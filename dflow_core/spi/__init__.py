@@ -21,7 +21,7 @@ from dflow_core.spi.entries import DeployerEntry, EngineDevice, EngineEntry, Poi
 from dflow_core.spi.flow_func import FlowFunc, FuncParams, GraphCall, InputQueue, LibraryFunc, RunContext
 from dflow_core.spi.hooks import ENTRY_POINT_GROUP, SPI_VERSION, hookimpl, hookspec
 from dflow_core.spi.native_table import NATIVE_ABI, NativeTable, include_dir
-from dflow_core.spi.node_worker import NodeLinks, NodeWorker
+from dflow_core.spi.node_worker import BoardWords, NodeLinks, NodeWorker
 from dflow_core.spi.transport import (
     Doorbell,
     GroupConfig,
@@ -41,6 +41,7 @@ __all__ = [
     "NATIVE_ABI",
     "SAME_SIZES",
     "SPI_VERSION",
+    "BoardWords",
     "CompileContext",
     "Deployer",
     "DeployerEntry",

@@ -6,10 +6,15 @@ import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from dflow_core.model import DeadPart, ExceptionNote, InstancePlan
 from dflow_core.spi.flow_func import FuncParams
 from dflow_core.spi.transport import MemoryGroup
 from dflow_core.types import NO_LIMITS, AlignLimits
+
+BoardWords = np.ndarray[tuple[int], np.dtype[np.uint64]]
+"""The words of a board of a memory group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,9 @@ class NodeLinks:
         limits: When a set of inputs that stays incomplete is given up.
         catches: Whether functions may raise exceptions for all other functions.
         raised: Takes an exception that a function of the node raised; any thread.
+        cancelled: The board of cancelled transactions, as long as the group lives: how many there are, a count of
+            changes, how many slots to look at, five words for nothing, and slots that hold a transaction each, or 0. A
+            message of theirs passes by the functions as a skip. None where nothing is ever cancelled.
     """
 
     group: MemoryGroup
@@ -36,6 +44,7 @@ class NodeLinks:
     limits: AlignLimits = NO_LIMITS
     catches: bool = False
     raised: Callable[[ExceptionNote], None] = lambda _note: None
+    cancelled: BoardWords | None = None
 
 
 class NodeWorker(abc.ABC):

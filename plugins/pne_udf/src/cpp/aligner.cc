@@ -364,6 +364,22 @@ void Aligner::Unpoison(uint64_t trans_id)
     poisoned_.Remove(trans_id);
 }
 
+void Aligner::LetGo(const std::function<MessagePtr(MessagePtr)> &stand_in)
+{
+    for (auto &entry : waiting_) {
+        for (std::deque<MessagePtr> &port : entry.second.ports) {
+            for (MessagePtr &msg : port) {
+                msg = stand_in(std::move(msg));
+            }
+        }
+    }
+    for (auto &entry : held_) {
+        for (auto &port : entry.second.ports) {
+            port.second = stand_in(std::move(port.second));
+        }
+    }
+}
+
 void Aligner::Clear()
 {
     waiting_.clear();

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <set>
 #include <tuple>
@@ -84,6 +85,9 @@ public:
     // Drop what there is of a transaction and what is still to come; or stop doing that.
     void Poison(uint64_t trans_id);
     void Unpoison(uint64_t trans_id);
+
+    // Put stand-ins in the place of messages that wait; `stand_in` gives the message itself where it is wanted.
+    void LetGo(const std::function<MessagePtr(MessagePtr)> &stand_in);
 
     // Drop everything that waits.
     void Clear();

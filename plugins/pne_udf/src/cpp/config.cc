@@ -88,6 +88,7 @@ private:
         node_->catches_exceptions = (from_.flags & DFLOW_UDF_EXCEPTION_CATCH) != 0;
         node_->is_scatter = (from_.flags & DFLOW_UDF_BALANCE_SCATTER) != 0;
         node_->is_gather = (from_.flags & DFLOW_UDF_BALANCE_GATHER) != 0;
+        node_->cancelled = Cancelled(from_.cancelled);
         node_->limits.max_cache = from_.align_max_cache;
         node_->limits.timeout_ns = from_.align_timeout_ms < 0 ? -1 : from_.align_timeout_ms * kMillisecond;
         node_->limits.is_dropping = from_.align_drop != 0;

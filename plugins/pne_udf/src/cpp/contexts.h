@@ -12,6 +12,7 @@
 
 #include "attrs.h"
 #include "call.h"
+#include "cancelled.h"
 #include "flow_func/meta_context.h"
 #include "flow_func/meta_params.h"
 #include "flow_func/meta_run_context.h"
@@ -36,6 +37,7 @@ struct Node {
     Attrs attrs;
     NoticeMap notices;
     AlignLimits limits;
+    Cancelled cancelled{nullptr};
     Bus *bus = nullptr;
     Outputs *outputs = nullptr;
     InvokedModels invoked;

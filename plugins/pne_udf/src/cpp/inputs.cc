@@ -4,8 +4,9 @@
 
 namespace dflow {
 Inputs::Inputs(Bus *bus, const std::vector<uint32_t> &queues, const NoticeMap &notices,
-               const std::vector<DeadPart> &dead, const AlignLimits &limits)
-    : bus_(bus), ports_(queues.size()), aligner_(bus, queues.size(), dead, limits)
+               const std::vector<DeadPart> &dead, const AlignLimits &limits,
+               const Cancelled &cancelled)
+    : bus_(bus), ports_(queues.size()), aligner_(bus, queues.size(), dead, limits), cancelled_(cancelled)
 {
     for (size_t port = 0; port < queues.size(); port++) {
         const auto found = notices.find(queues[port]);
@@ -26,8 +27,7 @@ Inputs::Take Inputs::Next(int64_t now, MessageSet *set)
     }
     for (;;) {
         if (!ready_.empty()) {
-            *set = std::move(ready_.front());
-            ready_.pop_front();
+            TakeReady(set);
             return Take::kSet;
         }
         if (aligner_.pending() != 0 && aligner_.TakeOverdue(now, set)) {
@@ -37,7 +37,28 @@ Inputs::Take Inputs::Next(int64_t now, MessageSet *set)
             break;
         }
     }
+    LetGo();
     return fault_ != kOk ? Take::kFailed : IsEnded() ? Take::kEnded : Take::kMissing;
+}
+
+// The oldest set that is complete. It may have been cancelled since.
+void Inputs::TakeReady(MessageSet *set)
+{
+    *set = std::move(ready_.front());
+    ready_.pop_front();
+    if (cancelled_.is_any()) {
+        for (MessagePtr &msg : *set) {
+            msg = cancelled_.StandIn(bus_, std::move(msg), false);
+        }
+    }
+}
+
+// Free what waits of transactions that were cancelled since the last call of this.
+void Inputs::LetGo()
+{
+    if (ports_ > 1 && cancelled_.HasNews()) {
+        aligner_.LetGo([this](MessagePtr msg) { return cancelled_.StandIn(bus_, std::move(msg), true); });
+    }
 }
 
 // The next message where there is one input, with nothing in between; false if there is none now.
@@ -46,6 +67,9 @@ bool Inputs::TakeOnly(MessageSet *set)
     Block block;
     while (sources_[0].is_open && Note(&sources_[0], bus_->Get(sources_[0].queue, 0, &block))) {
         MessagePtr msg = std::make_shared<Message>(bus_, block);
+        if (cancelled_.is_any()) {
+            msg = cancelled_.StandIn(bus_, std::move(msg), false);
+        }
         if (aligner_.IsWanted(0, *msg)) {
             set->clear();
             set->push_back(std::move(msg));
@@ -112,6 +136,9 @@ bool Inputs::Read(Source *source, int64_t now, int64_t wait_ns)
 void Inputs::Offer(size_t port, MessagePtr msg, int64_t now)
 {
     fresh_.clear();
+    if (cancelled_.is_any()) {
+        msg = cancelled_.StandIn(bus_, std::move(msg), ports_ > 1);
+    }
     aligner_.Offer(port, std::move(msg), now, &fresh_);
     for (MessageSet &each : fresh_) {
         ready_.push_back(std::move(each));

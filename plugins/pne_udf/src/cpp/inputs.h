@@ -6,14 +6,16 @@
 #include <vector>
 
 #include "aligner.h"
+#include "cancelled.h"
 #include "notices.h"
 
 namespace dflow {
 class Inputs {
 public:
-    // `queues`: one for each input of the function; `notices` of those that may drop messages.
+    // `queues`: one for each input of the function; `notices` of those that may drop messages. What was cancelled comes
+    // as a skip.
     Inputs(Bus *bus, const std::vector<uint32_t> &queues, const NoticeMap &notices, const std::vector<DeadPart> &dead,
-           const AlignLimits &limits);
+           const AlignLimits &limits, const Cancelled &cancelled);
 
     enum class Take { kSet, kPartial, kMissing, kEnded, kFailed };
 
@@ -81,12 +83,15 @@ private:
     bool Read(Source *source, int64_t now, int64_t wait_ns);
     bool Note(Source *source, int code);
     void Offer(size_t port, MessagePtr msg, int64_t now);
+    void TakeReady(MessageSet *set);
+    void LetGo();
 
     Bus *bus_;
     std::vector<Source> sources_;
     size_t ports_;
     size_t open_;
     Aligner aligner_;
+    Cancelled cancelled_;
     std::deque<MessageSet> ready_;
     std::vector<MessageSet> fresh_;
     int fault_ = kOk;

@@ -59,7 +59,7 @@ Instance::Instance(const dflow_udf_config &config, std::string *faults)
     node_.bus = bus_;
     node_.outputs = outputs_.get();
     for (const InvokedSpec &spec : config_.invoked) {
-        node_.invoked[spec.key] = std::make_unique<InvokedModel>(bus_, spec);
+        node_.invoked[spec.key] = std::make_unique<InvokedModel>(bus_, spec, node_.cancelled);
     }
     node_.on_raised = [this] {
         const std::lock_guard<std::mutex> guard(lock_);

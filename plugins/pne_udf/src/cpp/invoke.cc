@@ -27,8 +27,8 @@ std::string Story(const Message &msg)
 }  // namespace
 
 // Answers to a former life of this process may still come; they must not fit a call of this one.
-InvokedModel::InvokedModel(Bus *bus, InvokedSpec spec)
-    : bus_(bus), spec_(std::move(spec)), number_(std::random_device()())
+InvokedModel::InvokedModel(Bus *bus, InvokedSpec spec, const Cancelled &board)
+    : bus_(bus), spec_(std::move(spec)), board_(board), number_(std::random_device()())
 {
 }
 
@@ -147,7 +147,7 @@ int32_t InvokedModel::Fetch(uint32_t queue, int32_t timeout_ms, const std::atomi
         if (bus_->is_stopping()) {
             return FlowFunc::FLOW_FUNC_STATUS_EXIT;
         }
-        if (cancelled_.load() != 0 && cancelled_.load() == running_.load()) {
+        if ((cancelled_.load() != 0 && cancelled_.load() == running_.load()) || board_.Has(running_.load())) {
             return FLOW_FUNC_FAILED;
         }
         if (timeout_ms == 0) {

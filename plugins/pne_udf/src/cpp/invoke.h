@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cancelled.h"
 #include "outputs.h"
 
 namespace dflow {
@@ -24,7 +25,7 @@ struct InvokedSpec {
 // their step id, by which its answers are known. As in dflow_core/executor/called_graph.py.
 class InvokedModel {
 public:
-    InvokedModel(Bus *bus, InvokedSpec spec);
+    InvokedModel(Bus *bus, InvokedSpec spec, const Cancelled &board);
 
     // Feed the inputs, wait for each output up to `timeout_ms` (-1 for ever), append them: a null message where a
     // branch was not taken, the first of several parts. An error in there is logged, and gives its code.
@@ -46,6 +47,7 @@ private:
 
     Bus *bus_;
     InvokedSpec spec_;
+    Cancelled board_;
     std::mutex lock_;
     uint32_t number_;
     std::atomic<uint64_t> running_{0};

@@ -16,7 +16,7 @@ Processor::Processor(Node *node, FuncInfo info, std::vector<uint32_t> queues, co
     : node_(node),
       info_(std::move(info)),
       call_(node->bus, node->outputs, &info_),
-      inputs_(node->bus, queues, node->notices, dead, node->limits),
+      inputs_(node->bus, queues, node->notices, dead, node->limits, node->cancelled),
       run_(std::make_shared<RunContext>(node, &info_, &call_))
 {
     context_ = run_;

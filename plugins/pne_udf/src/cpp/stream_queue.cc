@@ -37,13 +37,21 @@ int32_t StreamQueue::Dequeue(std::shared_ptr<FlowFunc::FlowMsg> &flowMsg, int32_
         if (code != kOk) {
             return FlowFunc::FLOW_FUNC_ERR_QUEUE_ERROR;
         }
-        const auto msg = std::make_shared<Message>(node_->bus, block);
+        const MessagePtr msg = Wanted(std::make_shared<Message>(node_->bus, block));
         (void)call_->Owe(msg);
         if (!msg->Is(kSkip | kEnd | kError)) {
             flowMsg = msg;
             return msg->GetRetCode();
         }
     }
+}
+
+// A message, or a skip in its place if its transaction was cancelled. A function that takes from several queues may have
+// another part of it already, and would pair what is left with the next: it gets all.
+MessagePtr StreamQueue::Wanted(MessagePtr msg)
+{
+    const bool is_whole = info_->inputs.size() == 1;
+    return is_whole && node_->cancelled.is_any() ? node_->cancelled.StandIn(node_->bus, std::move(msg), false) : msg;
 }
 
 // A message, or a wait; what the outputs keep is sent meanwhile.

@@ -30,6 +30,7 @@ public:
 
 private:
     int Take(int64_t wait_ns, Block *block);
+    MessagePtr Wanted(MessagePtr msg);
 
     Node *node_;
     const FuncInfo *info_;

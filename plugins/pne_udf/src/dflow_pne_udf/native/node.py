@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dflow_core.errors import ClosedError, DeployError, NodeError
 from dflow_core.model import ExceptionNote, InvokedPlan, Route, UdfModel, scope_of
-from dflow_core.spi import NATIVE_ABI, NativeTable, NodeLinks, NodeWorker
+from dflow_core.spi import NATIVE_ABI, BoardWords, NativeTable, NodeLinks, NodeWorker
 from dflow_core.types import FuncSpec
 from dflow_pne_udf.native import seam
 from dflow_pne_udf.native.attrs import pack_attrs
@@ -62,6 +62,7 @@ class CppNode(NodeWorker):
         self._handle: ctypes.c_void_p | None = None
         self._in_use = threading.Lock()
         self._table: NativeTable | None = None
+        self._cancelled: BoardWords | None = None  # the runtime reads it until it is closed
         self._end: Callable[[], None] | None = None
         self._instance = 0
         self._last = seam.Stats()
@@ -72,6 +73,7 @@ class CppNode(NodeWorker):
         self._instance = links.plan.index
         self._catches, self._raised = links.catches, links.raised
         self._table = _native_table(links, self._model.name)
+        self._cancelled = links.cancelled
         place = self._place()
         self._end = place.end
         api = seam.runtime()
@@ -153,7 +155,7 @@ class CppNode(NodeWorker):
             handle, self._handle = self._handle, None
         if handle is not None:
             seam.runtime().dflow_udf_close(handle)
-        self._table = None
+        self._table = self._cancelled = None
         if self._end is not None:
             self._end()
             self._end = None
@@ -261,6 +263,7 @@ class _Configuration:
             scope=scope_of(model.name).encode(),
             notices=self._array(seam.Notice, notices),
             n_notices=len(notices),
+            cancelled=None if links.cancelled is None else links.cancelled.ctypes.data,
         )
 
     def _function(self, spec: FuncSpec) -> seam.Func:

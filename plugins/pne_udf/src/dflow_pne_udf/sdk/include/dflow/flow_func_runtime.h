@@ -96,7 +96,8 @@ struct dflow_udf_notice {
     uint32_t queue, notices;
 };
 
-/* What an instance is made of. All of it is copied by dflow_udf_open, except `transport`, which must live on.
+/* What an instance is made of. All of it is copied by dflow_udf_open, except `transport` and
+ * `cancelled`, which must live on.
  *
  * Attributes, little-endian, one after the other: u32 length and bytes of the name, u8 kind, value:
  *   1 string   u32 length, bytes     2 int   i64     3 float  f32     4 bool  u8     5 data type  i32
@@ -126,6 +127,9 @@ struct dflow_udf_config {
     const char *scope;        /* of the nested graph it is in, for exceptions; NULL is "" */
     const struct dflow_udf_notice *notices;
     uint64_t n_notices;
+    const uint64_t *cancelled; /* the board of cancelled transactions, which must live on; NULL if there is none: how many
+                                * there are, a count of changes, how many slots are looked at, five words for nothing, and
+                                * 504 slots that hold a transaction each, or 0 */
 };
 
 struct dflow_udf_stats {
