@@ -47,7 +47,7 @@ class OptionInfo:
         scopes: Where it may be set: `session`, `graph`, `node`.
         env: Environment variable it is read from.
         choices: The texts it may be; empty for any.
-        low: Least number it may be.
+        low, high: Least and greatest number it may be.
         aliases: Other spellings (CANN's), accepted everywhere.
     """
 
@@ -60,14 +60,18 @@ class OptionInfo:
     env: str
     choices: tuple[str, ...]
     low: float
+    high: float
     aliases: tuple[str, ...]
 
 
 def _option(
     default: T, scopes: tuple[str, ...], meaning: str, *, unit: str = "", choices: tuple[str, ...] = (),
-    low: float = 0, aliases: tuple[str, ...] = (),
+    low: float = 0, high: float = math.inf, aliases: tuple[str, ...] = (),
 ) -> T:
-    facts = {"meaning": meaning, "scopes": scopes, "unit": unit, "choices": choices, "low": low, "aliases": aliases}
+    facts = {
+        "meaning": meaning, "scopes": scopes, "unit": unit, "choices": choices, "low": low, "high": high,
+        "aliases": aliases,
+    }
     made: T = field(default=default, metadata=facts)
     return made
 
@@ -99,9 +103,12 @@ class Options:
         "stderr", _GRAPH, "where executors' output goes: stderr, logging, none, or dir:PATH for a file per process"
     )
     align_max_cache: int = _option(
-        0, _GRAPH, "incomplete sets kept where messages meet; 0 lets them wait without limit"
+        0, _GRAPH, "incomplete sets kept where messages meet, at most 1024; 0 lets them wait without limit", high=1024
     )
-    align_timeout: float = _option(0.0, _GRAPH, "age at which an incomplete set is given up; 0 never", unit="seconds")
+    align_timeout: float = _option(
+        0.0, _GRAPH, "age at which an incomplete set is given up, at most 600; 0 never; needs `align_max_cache`",
+        unit="seconds", high=600,
+    )
     align_drop: bool = _option(False, _GRAPH, "whether a set that is given up is dropped, else given out as it is")
     exception_catch: bool = _option(False, _GRAPH, "whether functions may raise exceptions for all other functions")
     n_mapping: bool = _option(False, ("graph",), "whether nodes make other than one output of one input")
@@ -208,6 +215,8 @@ def parse(key: str, value: object) -> Value:
         raise OptionError(f"option {key!r}: expected {known}, got {value!r}", hint=nearest(str(value), info.choices))
     if not isinstance(parsed, str) and parsed < info.low:
         raise OptionError(f"option {key!r}: expected at least {info.low:g}, got {value!r}")
+    if not isinstance(parsed, str) and parsed > info.high:
+        raise OptionError(f"option {key!r}: expected at most {info.high:g}, got {value!r}")
     return parsed
 
 

@@ -204,3 +204,9 @@ def test_hints_name_near_words_or_all():
     assert nearest("tranport", OPTIONS) == "did you mean 'transport' or 'stall_report'?"
     assert nearest("xyzzy", ["b", "a"]) == "known: a, b"
     assert nearest("x", []) == "none is known"
+
+
+@pytest.mark.parametrize(("key", "value"), [("align_max_cache", "1025"), ("align_timeout", "601")])
+def test_limits_of_alignment_are_limited_wherever_they_are_set(key: str, value: str) -> None:
+    with pytest.raises(OptionError, match="expected at most"):
+        normalize({key: value}, "graph")
