@@ -106,14 +106,15 @@ def grow(rounds: int, how: str) -> tuple[list[int], list[int]]:
     return values[:4], values[4:]
 
 
-@pytest.mark.parametrize(("how", "rounds"), [("finalize", 3), ("session", 10)])
+@pytest.mark.parametrize(("how", "rounds"), [("finalize", 3), ("session", 15)])
 def test_starting_and_ending_a_graph_with_a_model_again_and_again_does_not_grow_the_process(
     how: str, rounds: int
 ) -> None:
     """BC-015: three times as many rounds, with `df.finalize()` after each, or within one session."""
     before, after = grow(rounds, how)
-    # What the allocator keeps goes up and down by 2 MiB (120 rounds ended where they began); a leak of 0.2 MiB shows.
-    assert after[0] < before[0] * 1.05 + 2.5 * 1024, (before, after)
+    # What the allocator keeps grows by 4 MiB in the first 30 rounds and goes up and down by 2 later (180 end where 60
+    # did); a leak of 0.2 MiB a round shows.
+    assert after[0] < before[0] + (4.2 if how == "finalize" else 5.5) * 1024, (before, after)
     assert after[1:] == before[1:]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -286,7 +287,7 @@ def _rounds(running: Running, rounds: int, seed: int) -> None:
             running.feed(trans_id)
         time.sleep(chance.random() * 0.004)
         pids = [pid for pid in running.pids if pid]
-        if pids:
+        with contextlib.suppress(ProcessLookupError, IndexError):  # it just ended, or all are starting
             os.kill(chance.choice(pids), signal.SIGKILL)
         missing = set(fed)
         while missing:

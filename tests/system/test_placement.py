@@ -89,6 +89,7 @@ def scattered(tmp_path: Path, work: str, rows: str) -> df.FlowGraph:
 
 @pytest.fixture
 def five_devices():
+    df.finalize()  # the session that other tests of this process may have begun
     df.init({"logical_devices": 5})
     yield
     df.finalize()
