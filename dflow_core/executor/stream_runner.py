@@ -71,9 +71,9 @@ class StreamPort(InputQueue):
 
     def get(self, timeout: float | None = None) -> FlowMsg | None:
         until = self.source.until(timeout)
-        if timeout is None and not self.source.level():
-            self._context.waits(self._port, forever=True)
         while True:
+            if timeout is None and not self.source.level():  # also after messages that passed by it
+                self._context.waits(self._port, forever=True)
             msg = self.source.take(self.source.left(until))
             if msg is None:
                 if timeout:

@@ -13,9 +13,10 @@ from dataclasses import replace
 
 import pytest
 
-from dflow_core.errors import UsageError
+from dflow_core.errors import AbortError, UsageError
 from dflow_core.executor.call_context import CallContext
 from dflow_core.executor.stream_context import LedgerContext, SegmentContext, StreamContext
+from dflow_core.executor.stream_runner import StreamPort
 from dflow_core.message import Aux, DataFlag, ErrorInfo, FlowMsg, HeapBlock, Member, MsgInfo, decode, encode, root_token
 from dflow_core.types import FuncSpec
 
@@ -239,6 +240,40 @@ def test_a_batch_stays_one_for_all_its_members():
     bench.book.send(0, "both")
     bench.book.end_call()
     assert bench.came() == ["1+2=both"]
+
+
+class LastSource:
+    """A queue that ends when it is empty."""
+
+    depth, has_ended = 4, False
+
+    def __init__(self, *msgs: FlowMsg) -> None:
+        self.msgs = list(msgs)
+
+    def take(self, timeout: float | None) -> FlowMsg | None:
+        if not self.msgs:
+            raise AbortError("the end")
+        return self.msgs.pop(0)
+
+    def level(self) -> int:
+        return len(self.msgs)
+
+    def until(self, timeout: float | None) -> float | None:
+        return None
+
+    def left(self, until: float | None) -> float | None:
+        return None
+
+
+def test_an_answer_leaves_before_a_wait_also_where_only_a_cancelled_message_was_queued():
+    bench = Bench(SegmentContext)
+    cancelled = FlowMsg(bench.head(2, data_flag=DataFlag.SKIP | DataFlag.NULL))
+    port = StreamPort(0, LastSource(encode(10, bench.head(1)), cancelled), bench.book, lambda msg: msg)  # type: ignore[arg-type]
+    assert port.get() is not None
+    bench.book.send(0, 5)
+    with pytest.raises(AbortError):
+        port.get()
+    assert [msg.info.trans_id for _, msg in bench.sent if msg.is_data] == [1]
 
 
 def test_an_answer_inherits_times_and_user_data_of_its_message():
