@@ -74,6 +74,7 @@ class InlineBackend(Backend):
         self._runners: dict[str, NodeRunner] = {}
         self._failed_calls: list[bytes] = []
         self._sent: list[tuple[int, FlowMsg]] = []
+        self._is_held_up = False
         self._streams: dict[tuple[str, int], tuple[InlineStream, int]] = {}
         self._makers: dict[str, Callable[[PneModel], NodeRunner]] = {}
         on_failure = self._note_failure if records else None
@@ -159,7 +160,9 @@ class InlineBackend(Backend):
     def pump(self, timeout: float, room_for: Sequence[int] = ()) -> list[tuple[int, FlowMsg]]:
         self._run()
         if not self._arrived:
-            timed: list[NodeRunner | InlineStream] = [*self._runners.values(), *self._all_streams]
+            timed: list[NodeRunner | InlineStream] = [] if self._is_held_up else [
+                *self._runners.values(), *self._all_streams
+            ]
             deadlines = [d for d in (one.deadline() for one in timed) if d is not None]
             until = min([self._clock() + timeout, *deadlines])
             time.sleep(max(0.0, until - self._clock()))
@@ -242,6 +245,13 @@ class InlineBackend(Backend):
             return self
         return next((found for inner in self._inner.values() if (found := inner._owner_of(node))), None)
 
+    def suspend(self, timeout: float) -> bool:
+        self._is_held_up = True
+        return True
+
+    def resume(self) -> None:
+        self._is_held_up = False
+
     def discard(self, timeout: float) -> bool | None:
         found = [not stream.discard() for stream in self._all_streams]
         self._work.clear()
@@ -278,6 +288,8 @@ class InlineBackend(Backend):
             news.append((edge, None))
 
     def _run(self) -> None:
+        if self._is_held_up:
+            return
         if self._cancelled[0]:
             for runner in self._runners.values():
                 runner.let_go()

@@ -138,6 +138,26 @@ def test_recovering_an_inline_graph_forgets_what_joins_hold():
         assert graph(1, 2) == 3
 
 
+def test_an_inline_graph_that_is_suspended_calls_nothing_and_keeps_what_is_fed():
+    @df.pyflow
+    def noted(x):
+        return x
+
+    with df.FlowGraph([noted.fnode()(df.FlowData("x"))], mode="inline") as graph:
+        graph.suspend()
+        graph.feed({"x": 1})
+        with pytest.raises(df.WaitTimeoutError, match="0 calls"):
+            graph.fetch(timeout=0.01)
+        graph.resume()
+        assert graph.fetch(timeout=5) == 1
+        graph.suspend()
+        graph.feed({"x": 2})
+        assert graph.recover() == 1
+        with pytest.raises(df.CancelledError, match="recovered"):
+            graph.fetch(timeout=5)
+        assert (graph(3), graph.stats().nodes[0].calls) == (3, 2)
+
+
 def test_recovering_an_inline_graph_begins_functions_with_queues_anew():
     @df.pyflow(stream_input="Queue")
     def pairs(left, right):
