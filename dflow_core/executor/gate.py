@@ -27,6 +27,7 @@ class Gate:
         self._suspended = self._parked = False
         self._generation = self._parked_in = 0
         self._changed = threading.Condition()
+        self._hold: Callable[[bool], None] = lambda _held: None
 
     # Of the instance's own thread.
 
@@ -70,11 +71,23 @@ class Gate:
         """Let no further call begin."""
         with self._changed:
             self._suspended = self.raised = True
+            self._hold(True)
+
+    def lead(self, hold: Callable[[bool], None]) -> None:
+        """Have calls that begin elsewhere held up as well, from now on.
+
+        Args:
+            hold: Takes whether none may begin.
+        """
+        with self._changed:
+            self._hold = hold
+            hold(self._suspended)
 
     def resume(self) -> None:
         """Let the thread go on."""
         with self._changed:
             self._suspended, self.raised = False, self.stopping
+            self._hold(False)
             self._changed.notify_all()
 
     def discard(self, clear: Callable[[], bool]) -> bool:

@@ -164,6 +164,7 @@ class InstanceRunner:
             NodeError: after a failing call, if the node's `on_error` is `stop`.
         """
         if self._worker is not None:
+            self.gate.lead(self._worker.hold)
             return self._worker.run()
         assert self._runner is not None, "load() first"
         set_current_transaction(self._runner.current_transaction)
@@ -265,8 +266,10 @@ class InstanceRunner:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no call is under way, and none begins while suspended. What a native node does is its own affair."""
-        return self._worker is not None or (self.gate.is_quiet and self._streams.is_quiet)
+        """Whether no call is under way, and none begins while suspended."""
+        if self._worker is not None:
+            return self._worker.is_quiet
+        return self.gate.is_quiet and self._streams.is_quiet
 
     def discard(self) -> bool:
         """While suspended, throw away all input and all that is held, and reset the functions; whether there was none.

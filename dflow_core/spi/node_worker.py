@@ -81,6 +81,18 @@ class NodeWorker(abc.ABC):
         What there is of its transaction is dropped, and what still comes, until the exception expires.
         """
 
+    def hold(self, held: bool) -> None:
+        """Let no further call begin, or let them again; what is queued stays. Any thread may call, also before `run`.
+
+        Args:
+            held: Whether none may begin.
+        """
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no call is under way; while they are held, it stays so."""
+        return True
+
     def reset(self) -> bool:
         """Throw away all input and all that is held, and reset the functions; any thread may call.
 

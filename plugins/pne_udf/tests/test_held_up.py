@@ -1,4 +1,4 @@
-"""C++ functions in graphs that are cancelled in part."""
+"""C++ functions in graphs that are cancelled in part, and held up."""
 
 from __future__ import annotations
 
@@ -69,3 +69,40 @@ def test_a_cancelled_transaction_leaves_a_cpp_join_and_everything_after_it(both)
         graph(floats(1), floats(1), floats(1))  # whoever fetches reads what is left of those before it
         board = graph.running.deployment.group.board(BOARD, WORDS)
         wait_until(lambda: {*board[SLOTS_AT:].tolist()} == {0, *halves})
+
+
+def calls(graph: df.FlowGraph) -> int:
+    return sum(node.calls for node in graph.stats().nodes if node.node == "cpp")
+
+
+def test_a_suspended_cpp_node_begins_no_call_and_what_is_cancelled_meanwhile_is_never_called(built):
+    x = df.FlowData("x")
+    node = df.FuncProcessPoint(built.configure()).fnode(1, 1, name="cpp")
+    with df.FlowGraph([node(x)]) as graph:
+        assert graph(floats(1)) == 2
+        for trans_id in (2, 8):
+            graph.suspend()
+            before = calls(graph)
+            fed = [graph.feed({x: floats(n)}) for n in range(6)]
+            assert fed[0] == trans_id
+            with pytest.raises(df.WaitTimeoutError):
+                graph.fetch(timeout=0.2)
+            assert calls(graph) == before, "nothing begins"
+            assert [fed[n].cancel() for n in (1, 4)] == [True, True]
+            graph.resume()
+            ended: dict[int, object] = {}
+            for _ in fed:
+                try:
+                    value, info = graph.fetch(with_info=True, timeout=20)
+                    ended[info.transaction_id] = float(value[0])
+                except df.CancelledError as error:
+                    ended[error.trans_id] = None
+            assert [ended[one] for one in fed] == [0, None, 4, 6, None, 10]
+            assert calls(graph) == before + 4
+        graph.suspend()
+        fed = [graph.feed({x: floats(n)}) for n in range(3)]
+        assert graph.recover() == 3, "while it is suspended, and it goes on"
+        for _ in fed:
+            with pytest.raises(df.CancelledError):
+                graph.fetch(timeout=20)
+        assert graph(floats(7)) == 14

@@ -80,3 +80,12 @@ def test_who_waits_for_room_is_quiet_and_is_asked_again():
     assert gate.is_quiet
     gate.suspend()
     assert gate.discard(lambda: False) is False
+
+
+def test_calls_that_begin_elsewhere_are_held_up_as_well():
+    gate, told = Gate(), []
+    gate.suspend()
+    gate.lead(told.append)
+    gate.resume()
+    gate.suspend()
+    assert told == [True, False, True]

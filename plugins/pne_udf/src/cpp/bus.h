@@ -7,6 +7,7 @@
 #include <string>
 
 #include "dflow/transport.h"
+#include "gate.h"
 
 namespace dflow {
 constexpr int kOk = DFLOW_OK;
@@ -84,11 +85,18 @@ public:
     void Stop()
     {
         stopping_.store(true, std::memory_order_relaxed);
+        gate_.End();
     }
 
     bool is_stopping() const
     {
         return stopping_.load(std::memory_order_relaxed);
+    }
+
+    // What all who wait for something of the group go by.
+    Gate *gate()
+    {
+        return &gate_;
     }
 
     // How long a function may wait for memory.
@@ -101,6 +109,7 @@ private:
     int View(int64_t key, Block *out);
 
     const dflow_transport *table_;
+    Gate gate_;
     std::atomic<bool> stopping_{false};
     std::atomic<bool> is_closed_{false};
 };

@@ -242,7 +242,9 @@ void Instance::GuardedWork(const Group &group)
 void Instance::Work(const Group &group)
 {
     const bool is_first = &group == &groups_[0];
+    const GateVisit visit(bus_->gate());
     while (!bus_->is_stopping()) {
+        bus_->gate()->Pass();
         bool is_busy = false;
         bool is_done = true;
         for (Processor *const processor : group) {
@@ -280,6 +282,7 @@ void Instance::Sleep(const Group &group)
             processor->AppendWaits(&readable, &writable, &deadline);
         }
     }
+    const GateRest rest(bus_->gate());
     const int64_t left = deadline < 0 ? kSlice : std::max<int64_t>(0, std::min(kSlice, deadline - Now()));
     if (readable.empty() && writable.empty()) {
         std::this_thread::sleep_for(kIdlePause);
@@ -346,6 +349,7 @@ void Instance::SwapFunctions()
     }
     guard.lock();
     node_.is_suspended.store(false);
+    bus_->gate()->LetAllPass(false);
     state_ = DFLOW_UDF_RUNNING;
     changed_.notify_all();
     changed_.wait(guard, [this] { return parked_ == 0; }); // so that the next suspension counts from the start

@@ -38,6 +38,10 @@ public:
     bool Suspend();
     bool Recover();
 
+    // Let no further call begin, or let them; whether none is under way.
+    void Hold(bool is_held);
+    bool is_quiet();
+
     // Counters of a function, or of all with -1; false if there is no such function.
     bool Stats(int32_t func, dflow_udf_stats *out);
     bool TakeRaised(ExceptionNote *note);

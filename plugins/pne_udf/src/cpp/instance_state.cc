@@ -54,8 +54,19 @@ bool Instance::Suspend()
         return false;
     }
     node_.is_suspended.store(true);
+    bus_->gate()->LetAllPass(true);
     changed_.notify_all();
     return true;
+}
+
+void Instance::Hold(bool is_held)
+{
+    bus_->gate()->Close(is_held);
+}
+
+bool Instance::is_quiet()
+{
+    return bus_->gate()->is_empty();
 }
 
 bool Instance::Recover()

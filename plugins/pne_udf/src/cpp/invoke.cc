@@ -124,13 +124,22 @@ void InvokedModel::GiveBack(const Head &caller, Message *msg) const
     msg->head().token = caller.token;
 }
 
+// A message, or a wait, in which the function counts as waiting.
+int InvokedModel::Get(uint32_t queue, int64_t wait_ns, Block *block, int64_t *held_up)
+{
+    const GateRest rest(bus_->gate(), held_up);
+    return bus_->Get(queue, wait_ns, block);
+}
+
 int32_t InvokedModel::Fetch(uint32_t queue, int32_t timeout_ms, const std::atomic<bool> &is_suspended, MessagePtr *out)
 {
-    const int64_t until = timeout_ms < 0 ? INT64_MAX : Now() + timeout_ms * kMillisecond;
+    int64_t until = timeout_ms < 0 ? INT64_MAX : Now() + timeout_ms * kMillisecond;
     for (;;) {
         const int64_t left = timeout_ms < 0 ? kSlice : std::max<int64_t>(0, std::min(kSlice, until - Now()));
         Block block;
-        const int code = bus_->Get(queue, left, &block);
+        int64_t held_up = 0;
+        const int code = Get(queue, left, &block, &held_up);
+        until += timeout_ms < 0 ? 0 : held_up;
         if (code == kOk) {
             const int32_t verdict = Judge(std::make_shared<Message>(bus_, block), out);
             if (verdict != kGoOn) {

@@ -42,6 +42,7 @@ public:
 private:
     int32_t Feed(const std::vector<MessagePtr> &inputs);
     int32_t Fetch(uint32_t queue, int32_t timeout_ms, const std::atomic<bool> &is_suspended, MessagePtr *out);
+    int Get(uint32_t queue, int64_t wait_ns, Block *block, int64_t *held_up);
     int32_t Judge(MessagePtr msg, MessagePtr *out);
     void GiveBack(const Head &caller, Message *msg) const;
 

@@ -33,7 +33,7 @@ int Outputs::Send(size_t output, Message *msg, const Head &head, View aux, bool 
     if (code != kOk) {
         return code;
     }
-    const std::lock_guard<std::mutex> guard(port.lock);
+    std::unique_lock<std::mutex> guard(port.lock);
     for (size_t i = 0; i + 1 < port.routes.size() && code == kOk; i++) {
         code = bus_->Retain(block);
         if (code == kOk) {
@@ -45,7 +45,7 @@ int Outputs::Send(size_t output, Message *msg, const Head &head, View aux, bool 
         return code;
     }
     code = Put(&port, port.routes.back().Pick(head, bus_), block);
-    return code == kOk ? WaitForRoom(&port) : code;
+    return code == kOk ? WaitForRoom(&port, &guard) : code;
 }
 
 // Takes the reference in any case.
@@ -126,7 +126,8 @@ int Outputs::FlushLocked(Port *port)
     return kOk;
 }
 
-int Outputs::WaitForRoom(Port *port)
+// Without the lock, as the gate may be closed meanwhile.
+int Outputs::WaitForRoom(Port *port, std::unique_lock<std::mutex> *guard)
 {
     if (port->kept.size() <= kMostKept) {
         return kOk;
@@ -134,7 +135,13 @@ int Outputs::WaitForRoom(Port *port)
     const int64_t began = Now();
     int code = DFLOW_E_TIMEOUT;
     while (code == DFLOW_E_TIMEOUT && port->kept.size() > kMostKept && !bus_->is_stopping()) {
-        bus_->Wait(nullptr, 0, &port->kept.front().queue, 1, kSlice);
+        const uint32_t queue = port->kept.front().queue;
+        guard->unlock();
+        {
+            const GateRest rest(bus_->gate());
+            bus_->Wait(nullptr, 0, &queue, 1, kSlice);
+        }
+        guard->lock();
         code = FlushLocked(port);
     }
     blocked_ns_.fetch_add(static_cast<uint64_t>(Now() - began), std::memory_order_relaxed);

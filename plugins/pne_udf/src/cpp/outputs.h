@@ -151,7 +151,7 @@ private:
     int PutNow(Port *port, uint32_t *queue, const Block &block);
     int FlushLocked(Port *port);
     void Sent(uint32_t queue);
-    int WaitForRoom(Port *port);
+    int WaitForRoom(Port *port, std::unique_lock<std::mutex> *guard);
 
     Bus *bus_;
     bool is_lossy_;

@@ -183,6 +183,19 @@ FLOW_FUNC_VISIBILITY int dflow_udf_recover(struct dflow_udf *udf)
     });
 }
 
+FLOW_FUNC_VISIBILITY int dflow_udf_hold(struct dflow_udf *udf, int is_held)
+{
+    return Safely([=] {
+        udf->instance->Hold(is_held != 0);
+        return static_cast<int>(DFLOW_UDF_OK);
+    });
+}
+
+FLOW_FUNC_VISIBILITY int dflow_udf_is_quiet(struct dflow_udf *udf)
+{
+    return Safely([=] { return udf->instance->is_quiet() ? 1 : 0; });
+}
+
 FLOW_FUNC_VISIBILITY int dflow_udf_take_exception(struct dflow_udf *udf, struct dflow_udf_exception *out)
 {
     return Safely([=] {

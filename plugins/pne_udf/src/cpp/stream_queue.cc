@@ -13,7 +13,7 @@ int32_t StreamQueue::Dequeue(std::shared_ptr<FlowFunc::FlowMsg> &flowMsg, int32_
 {
     const std::lock_guard<std::mutex> guard(lock_);
     const int64_t limit = timeout >= 0 ? timeout * kMillisecond : kOddTimeout;
-    const int64_t until = timeout == -1 ? INT64_MAX : Now() + limit;
+    int64_t until = timeout == -1 ? INT64_MAX : Now() + limit;
     for (;;) {
         if (node_->is_suspended.load()) {
             return FlowFunc::FLOW_FUNC_STATUS_REDEPLOYING;
@@ -23,7 +23,13 @@ int32_t StreamQueue::Dequeue(std::shared_ptr<FlowFunc::FlowMsg> &flowMsg, int32_
         }
         Block block;
         const int64_t left = timeout == -1 ? kSlice : std::max<int64_t>(0, std::min(kSlice, until - Now()));
-        const int code = Take(left, &block);
+        int64_t held_up = 0;
+        const int code = TakeAtRest(left, &block, &held_up);
+        until += timeout == -1 ? 0 : held_up;
+        if (code == kOk && node_->is_suspended.load()) {
+            node_->bus->Release(block);
+            continue;
+        }
         if (code == DFLOW_E_CLOSED) {
             is_ended_.store(true);
             return FlowFunc::FLOW_FUNC_STATUS_EXIT;
@@ -52,6 +58,13 @@ MessagePtr StreamQueue::Wanted(MessagePtr msg)
 {
     const bool is_whole = info_->inputs.size() == 1;
     return is_whole && node_->cancelled.is_any() ? node_->cancelled.StandIn(node_->bus, std::move(msg), false) : msg;
+}
+
+// As `Take`, while the function counts as waiting.
+int StreamQueue::TakeAtRest(int64_t wait_ns, Block *block, int64_t *held_up)
+{
+    const GateRest rest(node_->bus->gate(), held_up);
+    return Take(wait_ns, block);
 }
 
 // A message, or a wait; what the outputs keep is sent meanwhile.

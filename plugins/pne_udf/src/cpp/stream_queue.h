@@ -30,6 +30,7 @@ public:
 
 private:
     int Take(int64_t wait_ns, Block *block);
+    int TakeAtRest(int64_t wait_ns, Block *block, int64_t *held_up);
     MessagePtr Wanted(MessagePtr msg);
 
     Node *node_;

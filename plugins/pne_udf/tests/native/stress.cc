@@ -1,6 +1,6 @@
 // Runs functions of every kind at once over the transport in plain memory, for sanitizers: instances come and go, are
-// suspended and recovered, get endings and batches, fail and raise, while other threads look at them. Gives 0 if every
-// transaction ended and no block is left.
+// suspended and recovered, held up, get endings and batches, fail and raise, while other threads look at them. Gives 0
+// if every transaction ended and no block is left.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -209,8 +209,9 @@ void Run(const std::vector<FuncSpec> &funcs, size_t inputs, size_t outputs, uint
         });
     }
     std::thread watcher([&rig, &is_over] {
-        while (!is_over.load()) {
+        for (int turn = 0; !is_over.load(); turn++) {
             struct dflow_udf_stats stats;
+            CHECK(dflow_udf_hold(rig.udf, turn % 4 == 1) == DFLOW_UDF_OK);
             struct dflow_udf_exception raised;
             CHECK(dflow_udf_get_stats(rig.udf, -1, &stats) == DFLOW_UDF_OK);
             (void)dflow_udf_take_exception(rig.udf, &raised);
@@ -222,10 +223,12 @@ void Run(const std::vector<FuncSpec> &funcs, size_t inputs, size_t outputs, uint
     }
     is_over.store(true);
     watcher.join();
+    CHECK(dflow_udf_hold(rig.udf, 0) == DFLOW_UDF_OK);
     rig.WaitFor(DFLOW_UDF_FINISHED);
 }
 
-// Suspended and recovered while messages come; nothing is counted, as what is in hand is dropped.
+// Suspended and recovered while messages come, by turns as it runs and held up; nothing is counted, as what is in hand
+// is dropped.
 void Suspend(const std::vector<FuncSpec> &funcs, size_t ports, uint32_t threads)
 {
     Rig rig(funcs, ports, ports, threads);
@@ -245,6 +248,10 @@ void Suspend(const std::vector<FuncSpec> &funcs, size_t ports, uint32_t threads)
         });
     }
     for (int i = 0; i < 5; i++) {
+        CHECK(dflow_udf_hold(rig.udf, i % 2) == DFLOW_UDF_OK);
+        while (i % 2 != 0 && dflow_udf_is_quiet(rig.udf) == 0) {
+            std::this_thread::yield();
+        }
         CHECK(dflow_udf_suspend(rig.udf) == DFLOW_UDF_OK);
         rig.WaitFor(DFLOW_UDF_SUSPENDED);
         CHECK(dflow_udf_recover(rig.udf) == DFLOW_UDF_OK);

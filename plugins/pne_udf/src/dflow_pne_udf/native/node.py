@@ -115,6 +115,14 @@ class CppNode(NodeWorker):
             if self._handle is not None:
                 seam.runtime().dflow_udf_stop(self._handle)
 
+    def hold(self, held: bool) -> None:
+        self._told(lambda handle: int(seam.runtime().dflow_udf_hold(handle, held)))
+
+    @property
+    def is_quiet(self) -> bool:
+        with self._in_use:
+            return self._handle is None or seam.runtime().dflow_udf_is_quiet(self._handle) == 1
+
     def reset(self) -> bool:
         """Have the runtime drop all input and what its functions hold, and call `ResetFlowFuncState`."""
         api, limit = seam.runtime(), time.monotonic() + _RESET_LIMIT

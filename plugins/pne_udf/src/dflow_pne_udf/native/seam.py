@@ -173,6 +173,8 @@ _PROTOTYPES: tuple[tuple[str, object, list[object]], ...] = (
     ("dflow_udf_stop", c_int, [c_void_p]),
     ("dflow_udf_suspend", c_int, [c_void_p]),
     ("dflow_udf_recover", c_int, [c_void_p]),
+    ("dflow_udf_hold", c_int, [c_void_p, c_int]),
+    ("dflow_udf_is_quiet", c_int, [c_void_p]),
     ("dflow_udf_close", None, [c_void_p]),
     ("dflow_udf_get_stats", c_int, [c_void_p, c_int32, POINTER(Stats)]),
     ("dflow_udf_get_failure", c_int, [c_void_p, POINTER(FailureRecord)]),

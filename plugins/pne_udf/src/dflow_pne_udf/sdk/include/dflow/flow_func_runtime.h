@@ -208,6 +208,13 @@ int dflow_udf_get_failure(struct dflow_udf *udf, struct dflow_udf_failure *out);
 int dflow_udf_suspend(struct dflow_udf *udf);
 int dflow_udf_recover(struct dflow_udf *udf);
 
+/* Let no further call begin (1), or let them again (0), in any state. What is queued, and what functions have, stays; a
+ * function that waits in Dequeue or RunFlowModel, or for room, waits on. */
+int dflow_udf_hold(struct dflow_udf *udf, int is_held);
+
+/* 1 if no call is under way, else 0; while calls are held, a 1 stays one. */
+int dflow_udf_is_quiet(struct dflow_udf *udf);
+
 /* Take an exception that a function raised: 1 if there was one, else 0. */
 int dflow_udf_take_exception(struct dflow_udf *udf, struct dflow_udf_exception *out);
 
