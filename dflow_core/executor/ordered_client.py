@@ -49,10 +49,18 @@ class InOrder(deque[Outcome]):
         return oldest is None or self._held[0][0] <= oldest
 
 
+class OrderedChannel(Channel):
+    """A channel in order: a transaction that gave nothing, or has given all, just lets others pass."""
+
+    def end(self, outcome: Outcome) -> None:
+        self.open -= 1
+        if outcome.error is not None:
+            self.outcomes.append(outcome)
+
+
 class OrderedClient(GraphClient):
     """A GraphClient for the option `ordered`; its arguments are those of GraphClient."""
 
     def __init__(self, *args: object, **named: object) -> None:
         super().__init__(*args, **named)  # type: ignore[arg-type]  # checked where it is called
-        self._main = Channel(endings=False)
-        self._main.outcomes = InOrder(lambda: self._table.oldest_of(self._main))
+        self._main = OrderedChannel(endings=False, outcomes=InOrder(lambda: self._table.oldest_of(self._main)))

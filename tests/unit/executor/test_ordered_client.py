@@ -5,10 +5,12 @@ import threading
 import numpy as np
 
 from dflow_core.errors import NodeError
+from dflow_core.executor import InlineBackend
 from dflow_core.executor.ordered_client import InOrder, OrderedClient
 from dflow_core.executor.outcomes import Channel, Outcome
 from dflow_core.executor.transactions import TransactionTable
-from dflow_core.message import FlowMsg, HeapBlock, MsgInfo, root_token
+from dflow_core.message import FlowMsg, HeapBlock, MsgInfo, decode, root_token
+from tests.unit.executor.support import Func, Node, flow_model
 
 
 def result(trans_id: int) -> Outcome:
@@ -46,6 +48,16 @@ def test_the_oldest_transaction_is_that_of_the_channel():
     for trans_id, channel in ((1, other), (2, mine), (3, mine)):
         table.begin([0], trans_id, channel)
     assert table.oldest_of(mine) == 2
+
+
+def test_several_results_of_one_transaction_and_none_of_another_pass_in_order():
+    node = Node("n", Func(lambda x: [x, x + 1] if x else []), ["x"])
+    backend = InlineBackend(flow_model([node], ["x"], ["n:0"]), {"TEST": lambda _model, _context: [node.func]})
+    client = OrderedClient("test", ["x"], ["n:0"], backend)
+    for n in (0, 1, 0, 2):
+        client.feed({0: np.array(n)})
+    assert [decode(client.fetch(5).messages[0]) for _ in range(4)] == [1, 2, 2, 3]
+    client.close()
 
 
 class Batches:
