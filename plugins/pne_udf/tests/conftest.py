@@ -49,6 +49,9 @@ public:
     int32_t Proc(const std::vector<std::shared_ptr<FlowFunc::FlowMsg>> &inputs) override
     {
         auto in = inputs[0]->GetTensor();
+        if (in == nullptr) {
+            return context_->SetOutput(0, context_->AllocEmptyDataMsg(FlowFunc::MsgType::MSG_TYPE_TENSOR_DATA));
+        }
         auto out = context_->AllocTensorMsg(in->GetShape(), in->GetDataType());
         auto from = static_cast<const float *>(in->GetData());
         auto to = static_cast<float *>(out->GetTensor()->GetData());

@@ -1,8 +1,10 @@
-"""C++ functions in graphs that are cancelled in part, and held up."""
+"""C++ functions in graphs that are cancelled in part, held up, or lose an instance; and what passes through them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+import signal
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -26,15 +28,23 @@ def same(x):
 
 
 @pytest.fixture
-def both(built) -> Iterator[Callable[[], df.FlowNode]]:
+def both(built) -> Callable[[], df.FlowNode]:
     """Makes a node of two functions: one adds its first and third input, one hands on the second."""
 
     def make() -> df.FlowNode:
         funcs = [{"func_name": n, "inputs_index": i, "outputs_index": o} for n, (i, o) in PORTS.items()]
-        return df.FuncProcessPoint(built.configure(func_list=funcs, input_num=3, output_num=2)).fnode(3, 2, name="cpp")
+        path = built.configure(func_list=funcs, input_num=3, output_num=2)
+        path = path.rename(path.with_name("both.json"))
+        built.configure()
+        return df.FuncProcessPoint(path).fnode(3, 2, name="cpp")
 
-    yield make
-    built.configure()
+    return make
+
+
+@pytest.fixture
+def scale(built) -> df.FlowNode:
+    """A node that doubles what it gets."""
+    return df.FuncProcessPoint(built.config).fnode(1, 1, name="scale")
 
 
 def in_use(graph: df.FlowGraph) -> int:
@@ -72,13 +82,12 @@ def test_a_cancelled_transaction_leaves_a_cpp_join_and_everything_after_it(both)
 
 
 def calls(graph: df.FlowGraph) -> int:
-    return sum(node.calls for node in graph.stats().nodes if node.node == "cpp")
+    return sum(node.calls for node in graph.stats().nodes if node.node == "scale")
 
 
-def test_a_suspended_cpp_node_begins_no_call_and_what_is_cancelled_meanwhile_is_never_called(built):
+def test_a_suspended_cpp_node_begins_no_call_and_what_is_cancelled_meanwhile_is_never_called(scale):
     x = df.FlowData("x")
-    node = df.FuncProcessPoint(built.configure()).fnode(1, 1, name="cpp")
-    with df.FlowGraph([node(x)]) as graph:
+    with df.FlowGraph([scale(x)]) as graph:
         assert graph(floats(1)) == 2
         for trans_id in (2, 8):
             graph.suspend()
@@ -106,3 +115,43 @@ def test_a_suspended_cpp_node_begins_no_call_and_what_is_cancelled_meanwhile_is_
             with pytest.raises(df.CancelledError):
                 graph.fetch(timeout=20)
         assert graph(floats(7)) == 14
+
+
+def test_cpp_functions_go_round_an_instance_that_is_gone_for_good(both, scale):
+    """BC-061: the producer is in C++, and so are the consumers, each with queues of its own."""
+    x = df.FlowData("x")
+    half = scale(x)
+    total, _ = both().set_options(instances=2, when_lost="degrade")(half, x, half)
+    with df.FlowGraph([same.fnode()(total)], {"output": "none"}) as graph:
+
+        def states() -> list[str]:
+            return sorted(s.state for s in graph.running.deployment.status() if s.node == "cpp")
+
+        def results() -> list[float]:
+            return [float(r[0]) for r in graph.map([floats(n) for n in range(20)], timeout=30, copy=True)]
+
+        assert results() == [4.0 * n for n in range(20)]
+        first = next(s for s in graph.running.deployment.status() if s.node == "cpp")
+        os.kill(first.pid, signal.SIGKILL)
+        wait_until(lambda: states() == ["failed", "running"])
+        assert graph.stats().status.startswith("degraded: without cpp#")
+        assert results() == [4.0 * n for n in range(20)]
+
+
+def test_heads_and_flags_pass_through_cpp_functions(both, scale):
+    """The row for C++ of tests/system/test_semantics_heads.py: sections 2, 7.2 and 13; one that is not called, too."""
+    x, eos = df.FlowData("x"), int(df.Flag.EOS)
+    flags = int(df.Flag.SEG) | eos
+    info = df.FeedInfo(start_time=7, end_time=9, flow_flags=flags, transaction_id=41, user_data=bytes(range(64)))
+    with df.FlowGraph([*both()(x, x, x), same.fnode()(x)]) as graph:
+        graph.feed({x: floats(3)}, info=info)
+        values, told = graph.fetch(with_info=True, timeout=30)
+        assert [v.tolist() for v in values] == [[6, 1], [3], [3]] and told == info
+    with df.FlowGraph([same.fnode()(scale(x))]) as graph:
+        for _ in range(2):
+            trans_id = graph.feed(None, info=df.FeedInfo(flow_flags=eos))
+            value, told = graph.fetch(with_info=True, timeout=30)
+            assert (value, told.flow_flags, told.transaction_id) == (None, eos, trans_id)
+        graph.feed({x: floats(3)}, info=info)
+        value, told = graph.fetch(with_info=True, timeout=30)
+        assert value.tolist() == [6] and told == info
