@@ -81,3 +81,15 @@ def test_a_join_lets_go_of_a_part_and_ends_when_the_other_comes(make_rig: Callab
         rig.feed(3, np.ones(1, np.float32), port=port)
     assert rig.get().get_tensor() == 2
     assert rig.stats().calls == 1
+
+
+def test_a_wait_for_a_model_ends_when_nobody_wants_the_answer(make_rig: Callable, words) -> None:
+    board = CancelBoard(words)
+    rig = make_rig("invoke", invoked="model", options={"cancelled": words.ctypes.data}).start()
+    rig.feed(7, np.zeros(1))
+    assert rig.heap.get(rig.fed).info.trans_id == 7
+    board.add(7)
+    assert rig.get().get_tensor().shape == (), "the function tells the line of the call that failed"
+    rig.feed(8, np.zeros(1))
+    rig.heap.put(rig.fetched, encode(np.ones(1), rig.heap.get(rig.fed).info))
+    assert rig.get().info.key == (8, 0)

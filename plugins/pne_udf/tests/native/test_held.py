@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from dflow_core.message import encode
 from dflow_core.testing.waiting import wait_until
 
 FINISHED, SUSPENDED, RUNNING = 4, 3, 2
@@ -86,3 +87,15 @@ def test_what_it_keeps_can_be_dropped_and_it_is_held_on(make_rig: Callable, func
         assert rig.is_silent()
         hold(rig, False)
         assert rig.get().info.trans_id == 10 + number
+
+
+def test_a_wait_for_a_model_is_no_call_and_its_answer_waits(make_rig: Callable) -> None:
+    rig = make_rig("invoke", invoked="model").start()
+    rig.feed(7, np.zeros(1))
+    asked = rig.heap.get(rig.fed)
+    hold(rig)
+    rig.heap.put(rig.fetched, encode(np.ones(1), asked.info))
+    assert rig.wait(RUNNING, 0.05) == RUNNING
+    assert rig.is_silent() and is_quiet(rig)
+    hold(rig, False)
+    assert rig.get().get_tensor().tolist() == [1.0]

@@ -27,7 +27,7 @@ constexpr int32_t FLOW_FUNC_FAILED = 564000;
 constexpr int32_t FLOW_FUNC_ERR_TIME_OUT_ERROR = 564001;
 /// Not supported, or not overridden.
 constexpr int32_t FLOW_FUNC_ERR_NOT_SUPPORT = 564002;
-/// The node is suspended.
+/// The graph starts over (`recover`).
 constexpr int32_t FLOW_FUNC_STATUS_REDEPLOYING = 564003;
 /// The node is ending, or no more input will come.
 constexpr int32_t FLOW_FUNC_STATUS_EXIT = 564004;

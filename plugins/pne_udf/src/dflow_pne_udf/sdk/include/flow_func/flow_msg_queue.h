@@ -19,8 +19,8 @@ public:
     /// Take the oldest message.
     ///
     /// `timeout` is in milliseconds: 0 tries once, -1 waits for ever. Gives FLOW_FUNC_ERR_TIME_OUT_ERROR if none came,
-    /// FLOW_FUNC_STATUS_REDEPLOYING while the node is suspended, FLOW_FUNC_STATUS_EXIT when it ends or no more will
-    /// come, and the code of the message itself, which is set then too.
+    /// FLOW_FUNC_STATUS_REDEPLOYING when the graph starts over (`recover`), FLOW_FUNC_STATUS_EXIT when no more will
+    /// come or the node ends, and the code of the message itself, which is set then too.
     virtual int32_t Dequeue(std::shared_ptr<FlowMsg> &flowMsg, int32_t timeout = -1) = 0;
 
     /// Messages it can hold.

@@ -29,7 +29,7 @@ public:
     /// Called with one message of each input; they belong to one transaction. Anything but 0 ends that with an error.
     virtual int32_t Proc(const std::vector<std::shared_ptr<FlowMsg>> &inputMsgs) = 0;
 
-    /// Forget what came so far, when the node is suspended. Where it is not overridden, the object is made anew.
+    /// Forget what came so far: the graph starts over (`recover`). Where it is not overridden, the object is made anew.
     virtual int32_t ResetFlowFuncState();
 
 protected:

@@ -30,7 +30,7 @@ public:
         return FLOW_FUNC_SUCCESS;
     }
 
-    /// Forget what came so far, when the node is suspended. Where it is not overridden, the object is made anew.
+    /// Forget what came so far: the graph starts over (`recover`). Where it is not overridden, the object is made anew.
     virtual int32_t ResetFlowFuncState(const std::shared_ptr<MetaParams> &params);
 };
 
