@@ -13,7 +13,7 @@ OF_CANN: Mapping[str, str] = MappingProxyType({
     "ge.exec.logicalDeviceClusterDeployMode": "devices are chosen by the deploy plan",
     "ge.externalWeight": "weights always stay in the compiled file",
     "ge.externalWeightDir": "weights always stay in the compiled file",
-    "ge.socVersion": "there is no NPU engine yet",
+    "ge.socVersion": "give soc_version= to the GraphProcessPoint, or set plugin.npu.soc_version",
     "ge.exec.precision_mode": "give precision= to the GraphProcessPoint",
     "ge.exec.enableFusion": "messages are never fused",
     "ge.exec.graphExecTimeout": "use fetch_timeout (seconds)",

@@ -108,5 +108,6 @@ def _resources(given: object) -> tuple[int, int]:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
             raise OptionError(f"resources: expected {key!r} to be a number of at least 0, got {value!r}")
     if given.get("num_npus", 0):
-        raise OptionError("resources: there is no engine for NPUs here", hint="leave num_npus out")
+        hint = "leave num_npus out; a model asks for one with set_options(engine='NPU')"
+        raise OptionError("resources: functions run on CPUs, and have no NPUs", hint=hint)
     return int(given.get("memory", 0)), -int(-given.get("num_cpus", 0) // 1)

@@ -188,7 +188,7 @@ def test_gathering_functions_take_one_list():
         ({"choice_output": 3}, "choice_output: expected a function"), ({"name": 3}, "name: expected a text"),
         ({"stream_input": "List"}, "expected \"Queue\""), ({"resources": 3}, "resources: expected a dict"),
         ({"resources": {"cpu": 1}}, "unknown key 'cpu'\n.*num_cpus"), ({"resources": {"num_cpus": -1}}, "at least 0"),
-        ({"resources": {"num_npus": 1}}, "no engine for NPUs"),
+        ({"resources": {"num_npus": 1}}, "have no NPUs"),
     ],
 )
 def test_options_are_checked_when_the_decorator_is_written(options, words):
