@@ -164,14 +164,14 @@ signal.signal(signal.SIGCHLD, tick)
 with df.FlowGraph([same.fnode("node")(df.FlowData("x"))]) as graph:
     signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
     done = 0
-    while done < 200:
+    while done < 200 or len(ticks) <= 150:  # calls may be faster than signals come
         try:
             assert graph(done, timeout=30) == done
             done += 1
         except Alarm:
             pass
     signal.setitimer(signal.ITIMER_REAL, 0)
-    print(done, len(ticks) > 50, list(graph.map(range(50), timeout=30)) == list(range(50)))
+    print(done >= 200, list(graph.map(range(50), timeout=30)) == list(range(50)))
 """
 
 
@@ -179,7 +179,7 @@ with df.FlowGraph([same.fnode("node")(df.FlowData("x"))]) as graph:
 def test_signal_handlers_of_the_application_interrupt_any_wait_and_break_none(how: str) -> None:
     """A timer signal every millisecond, whose handler may raise, in the middle of feeding and fetching."""
     done = run_program(ALARMS, how)
-    assert (done.returncode, done.stdout.split()) == (0, ["200", "True", "True"]), done.stderr
+    assert (done.returncode, done.stdout.split()) == (0, ["True", "True"]), done.stderr
 
 
 # ----------------------------------------------------------------------------------- slow and stopped consumers
