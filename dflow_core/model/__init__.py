@@ -16,7 +16,7 @@ from dflow_core.model.flow_model import (
     SerializedModel,
     UdfModel,
 )
-from dflow_core.model.frame import Buffer, FileSource, Frame, FrameReader, frame_chunks, read_frame
+from dflow_core.model.frame import Buffer, FileSource, Frame, FrameReader, frame_chunks, open_source, read_frame
 from dflow_core.model.invoked import called_by, called_options, called_part, own_part
 from dflow_core.model.om_file import (
     OmInfo,
@@ -69,6 +69,7 @@ __all__ = [
     "index_of",
     "inspect_om",
     "om_chunks",
+    "open_source",
     "own_part",
     "pack_submodel",
     "read_frame",

@@ -9,8 +9,10 @@ one. Sizes are compared with what there is before anything is read, so a broken 
 from __future__ import annotations
 
 import os
+import stat
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -89,6 +91,33 @@ class FileSource:
                 raise ModelFormatError("the file became shorter while it was read", path=self.path, offset=self.size)
             data += piece
         return bytes(data)
+
+
+@contextmanager
+def open_source(path: str | os.PathLike[str], what: str) -> Iterator[FileSource]:
+    """A file to read.
+
+    Args:
+        path: The file.
+        what: What it should be, such as `model file`, for errors.
+
+    Raises:
+        ModelFormatError: it cannot be opened or read, or is no regular file.
+    """
+    name = os.fspath(path)
+    try:
+        # Not blocking: opening a pipe would wait for somebody to write.
+        fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as cause:
+        raise ModelFormatError(f"cannot be opened: {cause.strerror}", path=name) from cause
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise ModelFormatError(f"no {what}: it is not a regular file", path=name)
+        yield FileSource(fd, name)
+    except OSError as cause:
+        raise ModelFormatError(f"cannot be read: {cause.strerror}", path=name) from cause
+    finally:
+        os.close(fd)
 
 
 class Hasher(Protocol):

@@ -10,19 +10,18 @@ table, the table that of every partition, so no byte of the file can change unno
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import hashlib
 import os
-import stat
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from dflow_core.errors import ModelFormatError
 from dflow_core.model.files import write_atomically
 from dflow_core.model.flow_model import FlowModel, PneModel
-from dflow_core.model.frame import Buffer, BytesSource, FileSource, Frame, FrameReader, Source, frame_chunks
+from dflow_core.model.frame import Buffer, BytesSource, Frame, FrameReader, Source, frame_chunks, open_source
 
 FORMAT_VERSION = 1
 HEADER_SIZE = 256
@@ -270,25 +269,10 @@ def _read_partition(source: Source, partition: Partition, what: str) -> Frame:
     return frame
 
 
-@contextlib.contextmanager
-def _opened(source: str | os.PathLike[str] | Buffer) -> Iterator[Source]:
+def _opened(source: str | os.PathLike[str] | Buffer) -> AbstractContextManager[Source]:
     if isinstance(source, (bytes, bytearray, memoryview)):
-        yield BytesSource(source)
-        return
-    path = os.fspath(source)
-    try:
-        # Not blocking: opening a pipe would wait for somebody to write.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as cause:
-        raise ModelFormatError(f"cannot be opened: {cause.strerror}", path=path) from cause
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise ModelFormatError("no model file: it is not a regular file", path=path)
-        yield FileSource(fd, path)
-    except OSError as cause:
-        raise ModelFormatError(f"cannot be read: {cause.strerror}", path=path) from cause
-    finally:
-        os.close(fd)
+        return nullcontext(BytesSource(source))
+    return open_source(source, "model file")
 
 
 def _broken(source: Source, text: str, offset: int) -> ModelFormatError:

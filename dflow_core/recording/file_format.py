@@ -12,14 +12,13 @@ from __future__ import annotations
 import enum
 import hashlib
 import os
-import stat
 import struct
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from dflow_core.errors import ModelFormatError
-from dflow_core.model import Buffer, FileSource, Frame, FrameReader, frame_chunks
+from dflow_core.model import Buffer, FileSource, Frame, FrameReader, frame_chunks, open_source
 
 MAGIC = b"\x89DFREC\r\n"
 VERSION = 1
@@ -106,26 +105,13 @@ def read_frame_of(source: FileSource, record: Record) -> Frame:
     return FrameReader(source, record.offset, record.size, what).read()
 
 
-@contextmanager
-def opened(path: str | os.PathLike[str]) -> Iterator[FileSource]:
+def opened(path: str | os.PathLike[str]) -> AbstractContextManager[FileSource]:
     """A file to read.
 
     Raises:
         ModelFormatError: it cannot be opened or read.
     """
-    name = os.fspath(path)
-    try:
-        fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as cause:
-        raise ModelFormatError(f"cannot be opened: {cause.strerror}", path=name) from cause
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise ModelFormatError("no recording: it is not a regular file", path=name)
-        yield FileSource(fd, name)
-    except OSError as cause:
-        raise ModelFormatError(f"cannot be read: {cause.strerror}", path=name) from cause
-    finally:
-        os.close(fd)
+    return open_source(path, "recording")
 
 
 def looks_like_one(head: bytes) -> bool:
