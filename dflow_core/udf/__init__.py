@@ -8,7 +8,7 @@ from dflow_core.udf.meta import MetaParams, MetaRunContext
 from dflow_core.udf.packaging import MethodSpec, PythonFunc, pack, unpack
 from dflow_core.udf.pickling import goes_by_name
 from dflow_core.udf.python_func import python_funcs
-from dflow_core.udf.queues import FlowMsgQueue, MessageQueue
+from dflow_core.udf.queues import FlowMsgQueue, InputOnlyQueue, MessageQueue
 from dflow_core.udf.running import running
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "BalanceConfig",
     "FlowFuncLogger",
     "FlowMsgQueue",
+    "InputOnlyQueue",
     "LogLevel",
     "LogType",
     "MessageQueue",

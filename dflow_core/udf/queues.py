@@ -12,7 +12,35 @@ from dflow_core.spi import InputQueue
 from dflow_core.udf.codes import ERR_TIME_OUT, STATUS_EXIT, SUCCESS
 
 
-class FlowMsgQueue(queue.Queue):  # type: ignore[type-arg]  # generic only when it is checked
+class InputOnlyQueue(queue.Queue):  # type: ignore[type-arg]  # generic only when it is checked
+    """A `queue.Queue` that can only be taken from; kinds of it say how to `get`, how much waits, and `maxsize`."""
+
+    def empty(self) -> bool:
+        """Whether none waits."""
+        return self.qsize() == 0
+
+    def full(self) -> bool:
+        """Whether as many wait as can."""
+        return 0 < self.maxsize <= self.qsize()
+
+    def put(self, item: object, block: bool = True, timeout: float | None = None) -> NoReturn:
+        """Not possible: the graph puts in what the node in front sends."""
+        raise NotImplementedError("an input can only be taken from")
+
+    def put_nowait(self, item: object) -> NoReturn:
+        """Not possible, as `put`."""
+        self.put(item)
+
+    def join(self) -> NoReturn:
+        """Not possible: taking a message is all there is to do."""
+        raise NotImplementedError("an input can only be taken from")
+
+    def task_done(self) -> NoReturn:
+        """Not possible, as `join`."""
+        self.join()
+
+
+class FlowMsgQueue(InputOnlyQueue):
     """An input of a function with `stream_input="Queue"`; what is taken from it are values.
 
     A loop over it ends when no more will come. Times are seconds, as in `queue.Queue`.
@@ -64,30 +92,6 @@ class FlowMsgQueue(queue.Queue):  # type: ignore[type-arg]  # generic only when 
     def qsize(self) -> int:
         """Messages that wait."""
         return self._source.level()
-
-    def empty(self) -> bool:
-        """Whether none waits."""
-        return self.qsize() == 0
-
-    def full(self) -> bool:
-        """Whether as many wait as can."""
-        return 0 < self.maxsize <= self.qsize()
-
-    def put(self, item: object, block: bool = True, timeout: float | None = None) -> NoReturn:
-        """Not possible: the graph puts in what the node in front sends."""
-        raise NotImplementedError("an input can only be taken from")
-
-    def put_nowait(self, item: object) -> NoReturn:
-        """Not possible, as `put`."""
-        self.put(item)
-
-    def join(self) -> NoReturn:
-        """Not possible: taking a message is all there is to do."""
-        raise NotImplementedError("an input can only be taken from")
-
-    def task_done(self) -> NoReturn:
-        """Not possible, as `join`."""
-        self.join()
 
 
 class MessageQueue:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-from typing import NoReturn
 
 from dataflow import codes
 from dataflow.flow_func.natives import FlowMsg
@@ -84,7 +83,7 @@ class ValueQueue(NativeQueue):
             return error.ret_code or codes.FUNC_FAILED, None
 
 
-class FlowMsgQueue(queue.Queue):  # type: ignore[type-arg]  # generic only when it is checked
+class FlowMsgQueue(udf.InputOnlyQueue):
     """An input from which a function takes what it wants. Times are milliseconds.
 
     Args:
@@ -126,30 +125,6 @@ class FlowMsgQueue(queue.Queue):  # type: ignore[type-arg]  # generic only when 
     def qsize(self) -> int:
         """How many messages wait."""
         return self._inner.size()
-
-    def empty(self) -> bool:
-        """Whether none waits."""
-        return self.qsize() == 0
-
-    def full(self) -> bool:
-        """Whether as many wait as can."""
-        return 0 < self.maxsize <= self.qsize()
-
-    def put(self, item: object, block: bool = True, timeout: float | None = None) -> NoReturn:
-        """Not possible: the node in front puts in."""
-        raise NotImplementedError("an input can only be taken from")
-
-    def put_nowait(self, item: object) -> NoReturn:
-        """Not possible, as `put`."""
-        self.put(item)
-
-    def join(self) -> NoReturn:
-        """Not possible: nobody waits for what was taken."""
-        raise NotImplementedError("an input can only be taken from")
-
-    def task_done(self) -> NoReturn:
-        """Not possible, as `join`."""
-        self.join()
 
 
 def _object(msg: FlowMsg) -> object:
