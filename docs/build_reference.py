@@ -31,7 +31,16 @@ def pages() -> dict[str, str]:
         "options.md": options_page(),
         "command-line.md": command_page(),
         "cpp.md": cpp_page(),
+        "semantics.md": semantics_page(),
     }
+
+
+def semantics_page() -> str:
+    """Rules of the system we are compatible with, and what happens here."""
+    sys.path.insert(0, str(FOLDER.parents[1]))
+    from tests.semantics.rules import page
+
+    return page()
 
 
 def cpp_page() -> str:

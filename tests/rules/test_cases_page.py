@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 FOLDERS = {
-    "unit": "tests/unit", "system": "tests/system", "rules": "tests/rules", "shm": "plugins/transport_shm/tests",
+    "unit": "tests/unit", "system": "tests/system", "semantics": "tests/semantics", "rules": "tests/rules",
+    "shm": "plugins/transport_shm/tests",
     "batching": "plugins/builtin_udf/tests", "cpu": "plugins/pne_cpu/tests",
     "udf": "plugins/pne_udf/tests",
     "contract": "dflow_core/testing/transport_contract", "broken": "examples/third_party/acme_broken/tests",

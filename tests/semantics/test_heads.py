@@ -1,6 +1,6 @@
 """What travels with messages, line by line: runtime-semantics.md sections 2 (head), 4 (trans_id), 7 (feed) and 13.
 
-Each row of a table quotes its rule. Rows run inline; `test_a_row_of_every_kind_runs_in_processes_too` runs the flags
+Rows run inline; `test_a_row_of_every_kind_runs_in_processes_too` runs the flags
 through every node kind again as a deployed graph.
 """
 
@@ -14,6 +14,7 @@ import pytest
 import dflow_core as df
 from dflow_core.message import FlowMsg
 from dflow_core.udf import MetaRunContext
+from tests.semantics.rules import Rule, rules
 from tests.system.case_support import MODELS
 
 BIG = 2**64 - 2
@@ -139,7 +140,10 @@ def test_times_flags_id_and_64_bytes_of_user_data_pass_through_every_node_kind(k
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k != "generator and gather"])
 def test_an_end_of_sequence_without_data_passes_through_every_node_kind(kind: str) -> None:
-    """Section 7.2, 1: an empty feed with EOS puts a null message on every input; section 17: models are not run."""
+    """Section 7.2, 1: an empty feed with EOS puts a null message on every input.
+
+    Section 17: models are not run with null data.
+    """
     with df.FlowGraph([KINDS[kind](df.FlowData("x"))], mode="inline") as graph:
         trans_id = graph.feed(None, info=df.FeedInfo(flow_flags=int(EOS)))
         value, told = graph.fetch(with_info=True, timeout=30)  # type: ignore[misc]
@@ -148,7 +152,7 @@ def test_an_end_of_sequence_without_data_passes_through_every_node_kind(kind: st
 
 
 def test_a_row_of_every_kind_runs_in_processes_too() -> None:
-    """As the two tests above, in one deployed graph."""
+    """Section 2: heads go from process to process as they go within one."""
     x = df.FlowData("x")
     with df.FlowGraph([make(x) for make in KINDS.values()]) as graph:
         graph.feed({"x": TENSOR}, info=INFO)
@@ -161,6 +165,7 @@ def test_a_row_of_every_kind_runs_in_processes_too() -> None:
 
 
 def test_every_output_of_a_transaction_holds_the_same_head() -> None:
+    """Section 7.3: what a fetch tells comes from the first output, and all have the same."""
     x = df.FlowData("x")
     with df.FlowGraph([same.fnode("a")(x), both.fnode("b")(x, x)], mode="inline") as graph:
         check_head(graph, "two outputs")
@@ -168,31 +173,27 @@ def test_every_output_of_a_transaction_holds_the_same_head() -> None:
 
 # ------------------------------------------------------------------------------------------ section 4: trans_id
 
-IDS = [
-    # what is fed as transaction id, what it becomes (or why not), rule
-    ([0, 0, 0], [1, 2, 3], "starts 0, pre-increment: first id 1"),
-    ([7, 0, 0], [7, 8, 9], "later automatic ids continue from a user's"),
-    ([7, 7, 0], [7, 7, 8], "equal is allowed"),
-    ([7, 6], [7, "below 7"], "smaller than the last is refused"),
-    ([2**64 - 1], ["out of range"], "UINT64_MAX is refused"),
-    ([BIG], [BIG], "anything below UINT64_MAX may be used"),
-    ([BIG, 0], [BIG, "no more transaction ids"], "overflow at UINT64_MAX - 1 fails"),
-    ([5, 5, 5, 9, 9, 0], [5, 5, 5, 9, 9, 10], "every one of several equal ids has a result"),
-]
-
-
-@pytest.mark.parametrize(("given", "expected", "rule"), IDS, ids=[rule for *_, rule in IDS])
 @pytest.mark.parametrize("at_once", [False, True], ids=["one by one", "under way together"])
-def test_ids(given: list[int], expected: list[int | str], rule: str, at_once: bool) -> None:
+@rules(
+    Rule("4", "The first id is 1: the counter starts at 0 and is counted up first.", [0, 0, 0], [1, 2, 3]),
+    Rule("4", "Automatic ids go on from a user's.", [7, 0, 0], [7, 8, 9]),
+    Rule("4", "The last id may be used again.", [7, 7, 0], [7, 7, 8]),
+    Rule("4", "An id below the last one is refused.", [7, 6], [7, "below 7"]),
+    Rule("4", "UINT64_MAX is refused.", [2**64 - 1], ["out of range"]),
+    Rule("4", "Anything below UINT64_MAX may be used.", [BIG], [BIG]),
+    Rule("4", "After UINT64_MAX - 1 there are no automatic ids.", [BIG, 0], [BIG, "no more transaction ids"]),
+    Rule("4", "Every one of several equal ids has a result.", [5, 5, 5, 9, 9, 0], [5, 5, 5, 9, 9, 10]),
+)
+def test_ids(rule: Rule, at_once: bool) -> None:
     with df.FlowGraph([same.fnode("f")(df.FlowData("x"))], mode="inline") as graph:
         fed = []
-        for wanted, becomes in zip(given, expected, strict=True):
+        for wanted, becomes in zip(rule.given, rule.expected, strict=True):  # type: ignore[call-overload]
             info = df.FeedInfo(transaction_id=wanted)
             if isinstance(becomes, str):
                 with pytest.raises(df.UsageError, match=becomes):
                     graph.feed({"x": wanted}, info=info)
                 continue
-            assert graph.feed({"x": len(fed)}, info=info) == becomes, rule
+            assert graph.feed({"x": len(fed)}, info=info) == becomes
             fed.append(becomes)
             if not at_once:
                 check_results(graph, [(becomes, len(fed) - 1)])
@@ -239,47 +240,45 @@ def test_an_output_whose_id_is_0_gets_that_of_the_call() -> None:
 
 # --------------------------------------------------------------------------------- section 7: feeding; 13: codes
 
-REFUSED = [
-    (lambda g: g.feed(None), "nothing to feed", "inputs empty without EOS fail"),
-    (lambda g: g.feed({}, info=df.FeedInfo(flow_flags=int(SEG))), "nothing to feed", "SEG is not EOS"),
-    (lambda g: g.feed({"x": 1}), "input", "an input that is missing is refused unless the feed is partial"),
-    (lambda g: g.feed({"x": 1, "y": 2, "z": 3}), "z", "what is no input is refused"),
-    (lambda g: g.feed({"x": 1, "y": 2}, info=df.FeedInfo(user_data=b"x" * 65)), "65 bytes", "user data has 64 bytes"),
-]
-
-
-@pytest.mark.parametrize(("feed", "why", "rule"), REFUSED, ids=[rule for *_, rule in REFUSED])
-def test_feeds_that_are_refused_leave_nothing_behind(feed, why: str, rule: str) -> None:
+@rules(
+    Rule("7.2", "Empty inputs without EOS fail.", lambda g: g.feed(None), "nothing to feed", "refused"),
+    Rule("7.2", "SEG is not EOS.",
+         lambda g: g.feed({}, info=df.FeedInfo(flow_flags=int(SEG))), "nothing to feed", "refused"),
+    Rule("7.2", "An input that is missing is refused, unless the feed is partial.",
+         lambda g: g.feed({"x": 1}), "input", "refused"),
+    Rule("7.2", "What is no input is refused.", lambda g: g.feed({"x": 1, "y": 2, "z": 3}), "z", "refused"),
+    Rule("2", "User data has 64 bytes.",
+         lambda g: g.feed({"x": 1, "y": 2}, info=df.FeedInfo(user_data=b"x" * 65)), "65 b", "refused"),
+    Rule("7.1", "A limit below 0 is refused (-1 stands for none in `dataflow`).",
+         lambda g: g.feed({"x": 1, "y": 2}, timeout=-1), "0 seconds or more", "refused"),
+)
+def test_feeds_that_are_refused_leave_nothing_behind(rule: Rule) -> None:
     x, y = df.FlowData("x"), df.FlowData("y")
     with df.FlowGraph([both.fnode("b")(x, y)], mode="inline") as graph:
-        with pytest.raises(df.UsageError, match=why):
-            feed(graph)
-        assert (graph.counters.fed, graph.running.client.in_flight) == (0, 0), rule
+        with pytest.raises(df.DflowError, match=str(rule.expected)):
+            rule.given(graph)  # type: ignore[operator]
+        assert (graph.counters.fed, graph.running.client.in_flight) == (0, 0)
         assert graph(1, 2) == 1
 
 
-CODES = [
-    # nodes behind the one that sets the code, what the caller gets, rule
-    ([], 9900003, "Fetch returns it"),
-    ([lambda: same.fnode("f")], 9900003, "a function with values is not called with it"),
-    ([lambda: low(SeesCodes)], [9900003], "downstream UDFs see it"),
-    ([lambda: low(SeesCodes), lambda: same.fnode("f")], [9900003], "new messages: ret_code 0"),
-    ([nested], 9900003, "a nested graph is its nodes"),
-]
-
-
-@pytest.mark.parametrize(("behind", "expected", "rule"), CODES, ids=[rule for *_, rule in CODES])
-def test_codes(behind, expected: int | list[int], rule: str) -> None:
+@rules(
+    Rule("13", "Fetch gives the code of a message.", [], 9900003),
+    Rule("13", "A function of values is not called with a code.", [lambda: same.fnode("f")], 9900003),
+    Rule("13", "Functions that get messages see the code, and deal with it.", [lambda: low(SeesCodes)], [9900003]),
+    Rule("13", "New messages have the code 0.", [lambda: low(SeesCodes), lambda: same.fnode("f")], [9900003]),
+    Rule("13", "A graph in a graph is its nodes.", [nested], 9900003),
+)
+def test_codes(rule: Rule) -> None:
     end = low(Coded)(df.FlowData("x"))
-    for make in behind:
+    for make in rule.given:  # type: ignore[attr-defined]
         end = make(end) if make is nested else make()(end)
     with df.FlowGraph([end], mode="inline") as graph:
-        if isinstance(expected, int):
+        if isinstance(rule.expected, int):
             with pytest.raises(df.NodeError) as caught:
                 graph(np.array([-3.0], np.float32))
-            assert (caught.value.ret_code, caught.value.trans_id) == (expected, 1), rule
+            assert (caught.value.ret_code, caught.value.trans_id) == (rule.expected, 1)
         else:
-            assert np.asarray(graph(np.array([-3.0], np.float32))).tolist() == expected, rule
+            assert np.asarray(graph(np.array([-3.0], np.float32))).tolist() == rule.expected
         assert graph(np.array([4.0], np.float32)) is not None  # the next one is good
 
 
@@ -292,7 +291,7 @@ def test_a_model_passes_a_code_on_without_running() -> None:
 
 
 def test_null_data_is_none_at_its_place() -> None:
-    """Section 13: null data has no tensor. Positions never shift (design, section 11)."""
+    """Section 13: null data has no tensor; positions never shift."""
     x = df.FlowData("x")
     nothing = df.pyflow(lambda value: None)
     with df.FlowGraph([nothing.fnode("n")(x), same.fnode("f")(x)], mode="inline") as graph:

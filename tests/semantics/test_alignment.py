@@ -1,6 +1,6 @@
 """Alignment and exceptions, line by line: runtime-semantics.md sections 5, 8, 10 and 14, through whole graphs.
 
-Each row quotes its rule. Rows run inline; the state machines behind them have tests with a clock of their own
+Rows run inline; the state machines behind them have tests with a clock of their own
 (`test_limited_aligner`, `test_aligned_table`, `test_exceptions`), C++ functions theirs (`test_alignment` of pne_udf).
 """
 
@@ -16,6 +16,7 @@ import pytest
 import dflow_core as df
 from dflow_core.message import FlowMsg
 from dflow_core.udf import MetaRunContext
+from tests.semantics.rules import Rule, rules
 from tests.system.case_support import wait_until
 
 SOON = 0.02
@@ -82,28 +83,31 @@ def outcome(graph: df.FlowGraph) -> object:
 # ------------------------------------------------------------- the four outcomes of a transaction that is not complete
 
 OUTCOMES = [
-    # what is fed, what comes, rule
-    ({"x": 1, "y": 1}, (1, 1), "complete"),
-    ({"x": 7, "y": 1}, df.DroppedError, "branch not taken"),
-    ({"x": 5, "y": 1}, df.NodeError, "failed"),
-    ({"x": 1}, df.MissingError, "missing: nothing was fed there"),
+    Rule("8", "A set that is complete comes out.", {"x": 1, "y": 1}, (1, 1)),
+    Rule("10", "A branch that is not taken drops its transaction.", {"x": 7, "y": 1}, df.DroppedError),
+    Rule("10", "What fails before the join ends its transaction.", {"x": 5, "y": 1}, df.NodeError),
+    Rule("10", "What is not fed in time is missing.", {"x": 1}, df.MissingError),
 ]
 
 
 @pytest.mark.parametrize("mode", ["inline", "process"])
 def test_branch_not_taken_failed_missing_and_late_are_four_things(mode: str) -> None:
-    """BC-020: no hang; each incomplete transaction ends with what it is, and none disturbs another."""
+    """Section 8: sets that stay incomplete are told apart.
+
+    BC-020: no hang; each incomplete transaction ends with what it is, and none disturbs another.
+    """
     slow = df.pyflow(lambda value: time.sleep(30 * SOON) if value == 99 else None)
     x, y = df.FlowData("x"), df.FlowData("y")
     taken = fails_at_five.fnode("fails")(unless_seven.fnode("unless")(x))
     graph = df.FlowGraph([both.fnode("join")(taken, y), slow.fnode("slow")(y)], mode=mode)
     graph.set_inputs_align_attrs(8, 10 * SOON, True)
     with graph:
-        for fed, expected, rule in OUTCOMES[:3]:
+        for rule in OUTCOMES[:3]:
+            fed, expected = rule.given, rule.expected
             if isinstance(expected, tuple):
-                assert graph(*fed.values(), timeout=20)[0] == expected, rule  # type: ignore[index]
+                assert graph(*fed.values(), timeout=20)[0] == expected  # type: ignore[index]
             elif expected is df.DroppedError:  # of one output only: its place is empty
-                assert graph(*fed.values(), timeout=20) == (None, None), rule
+                assert graph(*fed.values(), timeout=20) == (None, None)
             else:
                 with pytest.raises(df.NodeError):
                     graph(*fed.values(), timeout=20)
@@ -123,20 +127,21 @@ def comes_out(graph: df.FlowGraph) -> bool:
         return False
 
 
-@pytest.mark.parametrize(("fed", "expected", "rule"), OUTCOMES, ids=[rule for *_, rule in OUTCOMES])
 @pytest.mark.parametrize("drop", [True, False], ids=["drop", "give out"])
-def test_outcomes_at_a_join(fed: dict[str, int], expected: object, rule: str, drop: bool) -> None:
-    """Sections 8 and 10: expired sets are dropped, or handed on as they are."""
+@rules(*OUTCOMES)
+def test_outcomes_at_a_join(rule: Rule, drop: bool) -> None:
+    """Section 8, 2: expired sets are dropped, or handed on as they are."""
+    fed, expected = rule.given, rule.expected
     with joined(drop, a=lambda x: fails_at_five.fnode("f")(unless_seven.fnode("u")(x))) as graph:
         if "y" in fed:
             if isinstance(expected, tuple):
-                assert graph(*fed.values()) == expected, rule
+                assert graph(*fed.values()) == expected
             else:
                 with pytest.raises(expected):  # type: ignore[call-overload]
                     graph(*fed.values())
         else:
             graph.feed(fed, partial=True)
-            assert outcome(graph) == (expected if drop else (1, None)), rule
+            assert outcome(graph) == (expected if drop else (1, None))
         assert graph(3, 4) == (3, 4)
         check_settled(graph)
 
@@ -152,6 +157,7 @@ def test_a_low_level_function_sees_code_364000_for_what_is_missing() -> None:
 
 
 def test_a_model_is_not_run_with_a_gap() -> None:
+    """Section 17: models get whole sets only."""
     from tests.system.case_support import MODELS
 
     model = df.GraphProcessPoint(df.Framework.ONNX, MODELS / "add_float.onnx").fnode(2, 1, name="join")
@@ -161,7 +167,7 @@ def test_a_model_is_not_run_with_a_gap() -> None:
 
 
 def test_over_the_limit_the_smallest_key_is_treated_whatever_came_first() -> None:
-    """Section 8, 3."""
+    """Section 8, 3: more keys than the limit: the smallest one is given out."""
     with joined(False, cache=2, timeout=None) as graph:
         for trans_id in (3, 4, 5):
             graph.feed({"x": trans_id}, partial=True, info=df.FeedInfo(transaction_id=trans_id))
@@ -225,6 +231,7 @@ def test_messages_of_one_id_and_different_labels_are_sets_of_their_own() -> None
 
 
 def test_without_limits_a_set_waits() -> None:
+    """Section 8: without a largest number of sets there is no alignment."""
     x, y = df.FlowData("x"), df.FlowData("y")
     with df.FlowGraph([both.fnode("join")(x, y)], mode="inline") as graph:
         graph.feed({"x": 1}, partial=True)
@@ -346,6 +353,7 @@ def test_more_exceptions_than_the_table_holds_disturb_nothing() -> None:
 
 
 def test_without_catching_raising_is_an_error_that_says_so() -> None:
+    """Section 14: catch disabled: the process stops; here the transaction ends."""
     x = df.FlowData("x")
     raiser = df.FuncProcessPoint(py_func=Raiser).fnode(1, 1, name="raiser")
     with df.FlowGraph([raiser(x)], mode="inline") as graph:
