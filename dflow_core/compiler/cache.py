@@ -27,7 +27,7 @@ from dflow_core.model import PneModel, pack_submodel, unpack_submodel, write_ato
 logger = logging.getLogger("dflow.cache")
 
 _MAGIC = b"\x89DFCE\r\n\x1a"
-_VERSION = 1
+_VERSION = 2
 _HEAD = struct.Struct("<8sIIQ32s32s")
 _HEAD_SIZE = 128
 _MAX_LABEL = 1 << 20

@@ -21,9 +21,7 @@ from dflow_core.graph.points import (
     is_init_value,
 )
 from dflow_core.proto import graph_pb2 as pb
-from dflow_core.types import DataType, FuncSpec
-
-_MAX_LIST_DEPTH = 3
+from dflow_core.types_serde import deserialize_func, deserialize_value, serialize_func, serialize_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ def serialize_point(point: ProcessPoint, node: FlowNode | None, how: Writing) ->
         PackagingError: an init parameter, or the point's own bytes, cannot be written.
         PluginError: nobody registered its kind.
     """
-    proto = pb.ProcessPoint(name=point.name, kind=point.kind, funcs=map(_serialize_func, point.functions))
+    proto = pb.ProcessPoint(name=point.name, kind=point.kind, funcs=map(serialize_func, point.functions))
     if node is not None:
         proto.in_edges.extend(_edges(node.name, node.point_inputs()))
         proto.out_edges.extend(_edges(node.name, node.point_outputs()))
@@ -152,12 +150,12 @@ def _write_func_point(point: FuncProcessPoint, proto: pb.ProcessPoint, packages:
                 f"init parameter {name!r} of {point.name!r} cannot be {value!r}",
                 hint="set it with set_init_param, which says what is possible",
             )
-        proto.attrs[name].CopyFrom(serialize_value(value))
+        proto.attrs[name].CopyFrom(serialize_value(value, f"{point.name}: init parameter {name!r}"))
 
 
 def _func_point(proto: pb.ProcessPoint, how: Reading) -> FuncProcessPoint:
     point = FuncProcessPoint(
-        proto.compile_cfg_file, proto.name, package=proto.package, functions=[_func(f) for f in proto.funcs],
+        proto.compile_cfg_file, proto.name, package=proto.package, functions=[deserialize_func(f) for f in proto.funcs],
         builtin=proto.builtin, attrs=dict(proto.pp_extend_attrs),
     )
     for name in sorted(proto.attrs):
@@ -191,51 +189,3 @@ def _foreign_point(proto: pb.ProcessPoint, codec: PointCodec) -> ProcessPoint:
 def _unknown_kind(kind: str) -> PluginError:
     hint = "install the plugin that adds this kind; `dflow plugins` lists what is there"
     return PluginError(f"no plugin knows process points of kind {kind!r}", hint=hint)
-
-
-def _serialize_func(func: FuncSpec) -> pb.ProcessFunc:
-    return pb.ProcessFunc(
-        name=func.name, in_index=func.inputs, out_index=func.outputs, gather=func.gather,
-        holds_inputs=func.holds_inputs, stream_input=func.stream_input, n_mapping=func.n_mapping,
-        generator=func.generator,
-    )
-
-
-def _func(proto: pb.ProcessFunc) -> FuncSpec:
-    return FuncSpec(
-        proto.name, tuple(proto.in_index), tuple(proto.out_index), gather=proto.gather,
-        holds_inputs=proto.holds_inputs, stream_input=proto.stream_input, n_mapping=proto.n_mapping,
-        generator=proto.generator,
-    )
-
-
-def serialize_value(value: object) -> pb.Value:
-    """An attribute or init parameter, as a message; the type it has is kept."""
-    if isinstance(value, bool):
-        return pb.Value(flag=value)
-    if isinstance(value, DataType):
-        return pb.Value(data_type=value.value)
-    if isinstance(value, int):
-        return pb.Value(integer=value)
-    if isinstance(value, float):
-        return pb.Value(number=value)
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return pb.Value(list=pb.ListValue(items=map(serialize_value, value)))
-    return pb.Value(text=str(value))
-
-
-def deserialize_value(proto: pb.Value, depth: int = 0) -> object:
-    """The inverse of `serialize_value`.
-
-    Raises:
-        ValueError: there is no value, or it is nested too deep.
-    """
-    kind = proto.WhichOneof("kind")
-    if kind is None or depth > _MAX_LIST_DEPTH:
-        raise ValueError("a value that is none")
-    if kind == "list":
-        return [deserialize_value(item, depth + 1) for item in proto.list.items]
-    if kind == "data_type":
-        return DataType(proto.data_type)
-    found: object = getattr(proto, kind)
-    return found

@@ -13,6 +13,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from types import MappingProxyType
 
 from google.protobuf.message import DecodeError, EncodeError
@@ -29,12 +30,17 @@ from dflow_core.graph.point_serde import (
     Reading,
     Writing,
     deserialize_point,
-    deserialize_value,
     serialize_point,
-    serialize_value,
 )
 from dflow_core.proto import graph_pb2 as pb
-from dflow_core.types import DataType, TensorSpec
+from dflow_core.types_serde import (
+    deserialize_options,
+    deserialize_spec,
+    deserialize_value,
+    serialize_options,
+    serialize_spec,
+    serialize_value,
+)
 
 MAGIC = b"DFGRAPH1"
 VERSION = 1
@@ -155,7 +161,7 @@ def _write_graph(graph: FlowGraph, codecs: Mapping[str, PointCodec], packages: b
     nodes = {node: i for i, node in enumerate(graph.nodes)}
     proto = pb.Graph(version=VERSION, name=graph.name, options={k: str(v) for k, v in graph.options.items()})
     for data in graph.inputs:
-        schema = _write_spec(data.schema) if data.schema else None
+        schema = serialize_spec(data.schema) if data.schema else None
         proto.inputs.append(pb.Data(name=data.name, schema=schema, queue=_write_queue(data.queue)))
     for node in graph.nodes:
         proto.nodes.append(_write_node(node, inputs, nodes, how))
@@ -169,15 +175,10 @@ def _write_node(node: FlowNode, inputs: Mapping[FlowData, int], nodes: Mapping[F
     if len(node.points) > 1 or foreign:
         message = "a node with two process points, or with ports mapped to another's, cannot be written"
         raise UsageError(message, node=node.name, hint="graph.faults() says what to repair")
-    options = node.options
     proto = pb.Node(
         name=node.name, input_num=node.input_num, output_num=node.output_num, alias=node.alias,
         input_maps=map(_write_map, node.input_maps), output_maps=map(_write_map, node.output_maps),
-        options=pb.NodeOptions(
-            instances=options.instances, threads=options.threads, env=options.env, call_timeout=options.call_timeout,
-            on_error=options.on_error, restarts=options.restarts, process=options.process, dispatch=options.dispatch,
-            when_lost=options.when_lost,
-        ),
+        options=serialize_options(node.options),
         depth=node.depth,
     )
     if node.point is not None:
@@ -185,7 +186,7 @@ def _write_node(node: FlowNode, inputs: Mapping[FlowData, int], nodes: Mapping[F
     for source in node.sources:
         proto.sources.append(_write_source(source, inputs, nodes, node))
     for name, value in node.attrs.items():
-        proto.attrs[name].CopyFrom(serialize_value(value))
+        proto.attrs[name].CopyFrom(serialize_value(value, f"{node.name}: attribute {name!r}"))
     for index, queue in node.queues.items():
         proto.queues[index].CopyFrom(_write_queue(queue))
     return proto
@@ -219,12 +220,6 @@ def _write_batch(batch: Batch) -> pb.Batch:
         size=batch.batch_size, slide_stride=batch.slide_stride, timeout=batch.timeout, padding=batch.padding
     )
     return pb.Batch(count=count)
-
-
-def _write_spec(spec: TensorSpec) -> pb.TensorSpec:
-    return pb.TensorSpec(
-        dtype=spec.dtype.value, has_shape=spec.shape is not None, shape=spec.shape or (), name=spec.name
-    )
 
 
 # ------------------------------------------------------------------------------------------------------------ reading
@@ -279,7 +274,8 @@ def _graph(proto: pb.Graph, codecs: Mapping[str, PointCodec], opaque: bool, dept
     inputs = []
     for entry in proto.inputs:
         with _reading(f"input {entry.name!r}"):
-            data = FlowData(Name.exactly(entry.name), _spec(entry.schema) if entry.HasField("schema") else None)
+            schema = deserialize_spec(entry.schema) if entry.HasField("schema") else None
+            data = FlowData(Name.exactly(entry.name), schema)
             if entry.HasField("queue"):
                 data.queue = _queue(entry.queue)
             inputs.append(data)
@@ -313,12 +309,7 @@ def _node(proto: pb.Node, how: Reading) -> FlowNode:
         if not isinstance(value, (bool, int, str)):
             raise ValueError(f"attribute {name!r} of a type it cannot have")
         node.set_attr(name, value)
-    options = proto.options
-    node.set_options(
-        instances=options.instances, threads=options.threads, env=options.env, call_timeout=options.call_timeout,
-        on_error=options.on_error, restarts=options.restarts, process=options.process, dispatch=options.dispatch,
-        depth=proto.depth, when_lost=options.when_lost or "restart",
-    )
+    node.set_options(depth=proto.depth, **asdict(deserialize_options(proto.options)))
     for index in sorted(proto.queues):
         queue = _queue(proto.queues[index])
         node.set_queue(index, depth=queue.depth, overflow=queue.overflow, max_age=queue.max_age)
@@ -349,7 +340,3 @@ def _batch(proto: pb.Batch) -> Batch:
         return TimeBatch(proto.time.window, proto.time.dim, proto.time.drop_remainder)
     count = proto.count
     return CountBatch(count.size, count.slide_stride, count.timeout, count.padding)
-
-
-def _spec(proto: pb.TensorSpec) -> TensorSpec:
-    return TensorSpec(DataType(proto.dtype), tuple(proto.shape) if proto.has_shape else None, proto.name)

@@ -23,7 +23,7 @@ from dflow_core.model.files import write_atomically
 from dflow_core.model.flow_model import FlowModel, PneModel
 from dflow_core.model.frame import Buffer, BytesSource, Frame, FrameReader, Source, frame_chunks, open_source
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 HEADER_SIZE = 256
 ENTRY_SIZE = 64
 MAGIC = b"\x89DFOM\r\n\x1a"

@@ -31,13 +31,20 @@ from dflow_core.model.flow_model import (
 )
 from dflow_core.model.frame import Frame
 from dflow_core.proto import model_pb2 as pb
-from dflow_core.types import DataType, FuncSpec, NodeOptions, TensorSpec
+from dflow_core.types_serde import (
+    deserialize_func,
+    deserialize_options,
+    deserialize_spec,
+    deserialize_value,
+    serialize_func,
+    serialize_options,
+    serialize_spec,
+    serialize_value,
+)
 
 T = TypeVar("T")
 
-_INT64 = range(-(1 << 63), 1 << 63)
 _TYPES: Mapping[type[PneModel], str] = {GraphModel: "graph", UdfModel: "udf", SerializedModel: "serialized"}
-_MAX_DEPTH = 16
 
 
 def serialize_submodel(model: PneModel) -> Frame:
@@ -98,10 +105,10 @@ def _frame(model: PneModel) -> Frame:
         model_name=model.name,
         model_type=_type_name(model),
         engine=model.engine,
-        inputs=map(_serialize_spec, model.inputs),
-        outputs=map(_serialize_spec, model.outputs),
-        functions=map(_serialize_func, model.functions),
-        options=_serialize_options(model.options),
+        inputs=map(serialize_spec, model.inputs),
+        outputs=map(serialize_spec, model.outputs),
+        functions=map(serialize_func, model.functions),
+        options=serialize_options(model.options),
         labels=model.labels,
         balance=model.balance,
     )
@@ -117,7 +124,7 @@ def _frame(model: PneModel) -> Frame:
     elif isinstance(model, UdfModel):
         proto.udf_part.builtin = model.builtin
         for name, value in model.params.items():
-            proto.udf_part.params[name].CopyFrom(_serialize_value(value, f"{model.name}: init parameter {name!r}"))
+            proto.udf_part.params[name].CopyFrom(serialize_value(value, f"{model.name}: init parameter {name!r}"))
         sections = (model.package,)
     else:
         assert isinstance(model, SerializedModel)
@@ -171,8 +178,8 @@ def _submodel(frame: Frame) -> PneModel:
     if len(frame.sections) != 1 + extra:
         raise ValueError(f"{1 + extra} sections belong to it, {len(frame.sections)} are there")
     name, engine = proto.model_name, proto.engine
-    inputs, outputs = tuple(map(_spec, proto.inputs)), tuple(map(_spec, proto.outputs))
-    functions, options = tuple(map(_func, proto.functions)), _options(proto.options)
+    inputs, outputs = tuple(map(deserialize_spec, proto.inputs)), tuple(map(deserialize_spec, proto.outputs))
+    functions, options = tuple(map(deserialize_func, proto.functions)), deserialize_options(proto.options)
     labels, balance = tuple(proto.labels), proto.balance
     if part == "graph_part":
         graph = proto.graph_part
@@ -190,7 +197,7 @@ def _submodel(frame: Frame) -> PneModel:
             name=name, engine=engine, inputs=inputs, outputs=outputs, functions=functions, options=options,
             labels=labels, balance=balance,
             package=frame.sections[0], builtin=udf.builtin,
-            params={key: _value(udf.params[key]) for key in sorted(udf.params)},
+            params={key: deserialize_value(udf.params[key]) for key in sorted(udf.params)},
         )
     return SerializedModel(
         name=name, engine=engine, inputs=inputs, outputs=outputs, functions=functions, options=options,
@@ -204,74 +211,6 @@ def _file_name(name: str) -> str:
     if name.startswith("/") or "\0" in name or ".." in name.split("/"):
         raise ValueError(f"a side file cannot be called {name!r}: it would lie outside the model's folder")
     return name
-
-
-def _serialize_spec(spec: TensorSpec) -> pb.TensorSpec:
-    return pb.TensorSpec(dtype=spec.dtype, has_shape=spec.shape is not None, shape=spec.shape or (), name=spec.name)
-
-
-def _spec(proto: pb.TensorSpec) -> TensorSpec:
-    return TensorSpec(DataType(proto.dtype), tuple(proto.shape) if proto.has_shape else None, proto.name)
-
-
-def _serialize_func(func: FuncSpec) -> pb.FuncSpec:
-    return pb.FuncSpec(
-        name=func.name, inputs=func.inputs, outputs=func.outputs, gather=func.gather, holds_inputs=func.holds_inputs,
-        stream_input=func.stream_input, n_mapping=func.n_mapping, generator=func.generator,
-    )
-
-
-def _func(proto: pb.FuncSpec) -> FuncSpec:
-    return FuncSpec(
-        proto.name, tuple(proto.inputs), tuple(proto.outputs), proto.gather, proto.holds_inputs, proto.stream_input,
-        proto.n_mapping, proto.generator,
-    )
-
-
-def _serialize_options(options: NodeOptions) -> pb.NodeOptions:
-    return pb.NodeOptions(
-        instances=options.instances, threads=options.threads, env=options.env, call_timeout=options.call_timeout,
-        on_error=options.on_error, restarts=options.restarts, process=options.process, dispatch=options.dispatch,
-        when_lost=options.when_lost,
-    )
-
-
-def _options(proto: pb.NodeOptions) -> NodeOptions:
-    return NodeOptions(
-        proto.instances, proto.threads, proto.env, proto.call_timeout, proto.on_error, proto.restarts, proto.process,
-        proto.dispatch, proto.when_lost or "restart",
-    )
-
-
-def _serialize_value(value: object, what: str, depth: int = 0) -> pb.Value:
-    if isinstance(value, bool):
-        return pb.Value(flag=value)
-    if isinstance(value, DataType):
-        return pb.Value(data_type=int(value))
-    if isinstance(value, int) and value in _INT64:
-        return pb.Value(integer=int(value))
-    if isinstance(value, float):
-        return pb.Value(number=value)
-    if isinstance(value, str):
-        return pb.Value(text=value)
-    if isinstance(value, (list, tuple)) and depth < _MAX_DEPTH:
-        return pb.Value(list=pb.ListValue(items=[_serialize_value(item, what, depth + 1) for item in value]))
-    shown = f"{value!r:.80} ({type(value).__name__})"
-    raise PackagingError(
-        f"{what} cannot be {shown}", hint="use str, bool, int (64 bit), float, DataType, or lists of them"
-    )
-
-
-def _value(proto: pb.Value) -> object:
-    kind = proto.WhichOneof("kind")
-    if kind == "list":
-        return [_value(item) for item in proto.list.items]
-    if kind == "data_type":
-        return DataType(proto.data_type)
-    if kind is None:
-        raise ValueError("an init parameter without a value")
-    found: object = getattr(proto, kind)
-    return found
 
 
 def _serialize_relation(relation: ModelRelation) -> pb.ModelRelationDef:

@@ -22,9 +22,10 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from dflow_core.proto import types_pb2 as dflow__core_dot_proto_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x64\x66low_core/proto/graph.proto\x12\x0b\x64\x66low.graph\"K\n\nTensorSpec\x12\r\n\x05\x64type\x18\x01 \x01(\x05\x12\x11\n\thas_shape\x18\x02 \x01(\x08\x12\r\n\x05shape\x18\x03 \x03(\x12\x12\x0c\n\x04name\x18\x04 \x01(\t\".\n\tListValue\x12!\n\x05items\x18\x01 \x03(\x0b\x32\x12.dflow.graph.Value\"\x91\x01\n\x05Value\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12\x0e\n\x04\x66lag\x18\x02 \x01(\x08H\x00\x12\x11\n\x07integer\x18\x03 \x01(\x12H\x00\x12\x10\n\x06number\x18\x04 \x01(\x01H\x00\x12\x13\n\tdata_type\x18\x05 \x01(\x05H\x00\x12&\n\x04list\x18\x06 \x01(\x0b\x32\x16.dflow.graph.ListValueH\x00\x42\x06\n\x04kind\"\xae\x01\n\x0bNodeOptions\x12\x11\n\tinstances\x18\x01 \x01(\r\x12\x0f\n\x07threads\x18\x02 \x01(\r\x12\x0b\n\x03\x65nv\x18\x03 \x01(\t\x12\x14\n\x0c\x63\x61ll_timeout\x18\x04 \x01(\x01\x12\x10\n\x08on_error\x18\x05 \x01(\t\x12\x10\n\x08restarts\x18\x06 \x01(\r\x12\x0f\n\x07process\x18\x07 \x01(\t\x12\x10\n\x08\x64ispatch\x18\x14 \x01(\t\x12\x11\n\twhen_lost\x18\x15 \x01(\t\"\xa2\x01\n\x0bProcessFunc\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08in_index\x18\x02 \x03(\r\x12\x11\n\tout_index\x18\x03 \x03(\r\x12\x0e\n\x06gather\x18\x64 \x01(\x08\x12\x14\n\x0cholds_inputs\x18\x65 \x01(\x08\x12\x14\n\x0cstream_input\x18\x66 \x01(\x08\x12\x11\n\tn_mapping\x18g \x01(\x08\x12\x11\n\tgenerator\x18h \x01(\x08\"(\n\x04\x45\x64ge\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\r\"\xc6\x07\n\x0cProcessPoint\x12\x0c\n\x04name\x18\x01 \x01(\t\x12,\n\x04type\x18\x02 \x01(\x0e\x32\x1e.dflow.graph.ProcessPoint.Type\x12\x18\n\x10\x63ompile_cfg_file\x18\x03 \x01(\t\x12\'\n\x05\x66uncs\x18\x04 \x03(\x0b\x32\x18.dflow.graph.ProcessFunc\x12\x0e\n\x06graphs\x18\x05 \x03(\t\x12<\n\ninvoke_pps\x18\x06 \x03(\x0b\x32(.dflow.graph.ProcessPoint.InvokePpsEntry\x12#\n\x08in_edges\x18\x07 \x03(\x0b\x32\x11.dflow.graph.Edge\x12$\n\tout_edges\x18\x08 \x03(\x0b\x32\x11.dflow.graph.Edge\x12\x33\n\x05\x61ttrs\x18\t \x03(\x0b\x32$.dflow.graph.ProcessPoint.AttrsEntry\x12\x13\n\x0bis_built_in\x18\n \x01(\x08\x12\x45\n\x0fpp_extend_attrs\x18\x0b \x03(\x0b\x32,.dflow.graph.ProcessPoint.PpExtendAttrsEntry\x12\x0c\n\x04kind\x18\x64 \x01(\t\x12\x11\n\tframework\x18\x65 \x01(\r\x12\x13\n\x0bgraph_bytes\x18\x66 \x01(\x0c\x12>\n\x0bload_params\x18g \x03(\x0b\x32).dflow.graph.ProcessPoint.LoadParamsEntry\x12\x0f\n\x07package\x18h \x01(\x0c\x12\x0f\n\x07\x62uiltin\x18i \x01(\t\x12&\n\nflow_graph\x18j \x01(\x0b\x32\x12.dflow.graph.Graph\x12\x0c\n\x04\x64\x61ta\x18k \x01(\x0c\x1aK\n\x0eInvokePpsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x05value\x18\x02 \x01(\x0b\x32\x19.dflow.graph.ProcessPoint:\x02\x38\x01\x1a@\n\nAttrsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.dflow.graph.Value:\x02\x38\x01\x1a\x34\n\x12PpExtendAttrsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x31\n\x0fLoadParamsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"G\n\x04Type\x12\x0c\n\x08\x46UNCTION\x10\x00\x12\t\n\x05GRAPH\x10\x01\x12\t\n\x05INNER\x10\x02\x12\x0e\n\nFLOW_GRAPH\x10\x03\x12\x0b\n\x07INVALID\x10\x04\"\xef\x01\n\x05\x42\x61tch\x12\'\n\x04time\x18\x01 \x01(\x0b\x32\x17.dflow.graph.Batch.TimeH\x00\x12)\n\x05\x63ount\x18\x02 \x01(\x0b\x32\x18.dflow.graph.Batch.CountH\x00\x1a;\n\x04Time\x12\x0e\n\x06window\x18\x01 \x01(\x01\x12\x0b\n\x03\x64im\x18\x02 \x01(\x11\x12\x16\n\x0e\x64rop_remainder\x18\x03 \x01(\x08\x1aM\n\x05\x43ount\x12\x0c\n\x04size\x18\x01 \x01(\r\x12\x14\n\x0cslide_stride\x18\x02 \x01(\r\x12\x0f\n\x07timeout\x18\x03 \x01(\x01\x12\x0f\n\x07padding\x18\x04 \x01(\x08\x42\x06\n\x04kind\"U\n\x07PortMap\x12\x12\n\nnode_index\x18\x01 \x01(\x11\x12\x13\n\x0bpoint_index\x18\x02 \x01(\x11\x12!\n\x05\x61ttrs\x18\x03 \x03(\x0b\x32\x12.dflow.graph.Batch\"9\n\x05Queue\x12\r\n\x05\x64\x65pth\x18\x01 \x01(\r\x12\x10\n\x08overflow\x18\x02 \x01(\t\x12\x0f\n\x07max_age\x18\x03 \x01(\x01\"v\n\x06Source\x12\x0f\n\x05input\x18\x01 \x01(\rH\x00\x12,\n\x06output\x18\x02 \x01(\x0b\x32\x1a.dflow.graph.Source.OutputH\x00\x1a%\n\x06Output\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\r\n\x05index\x18\x02 \x01(\x11\x42\x06\n\x04kind\"\x99\x04\n\x04Node\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tinput_num\x18\x02 \x01(\r\x12\x12\n\noutput_num\x18\x03 \x01(\r\x12\x12\n\x05\x61lias\x18\x04 \x01(\tH\x00\x88\x01\x01\x12$\n\x07sources\x18\x05 \x03(\x0b\x32\x13.dflow.graph.Source\x12(\n\x05point\x18\x06 \x01(\x0b\x32\x19.dflow.graph.ProcessPoint\x12(\n\ninput_maps\x18\x07 \x03(\x0b\x32\x14.dflow.graph.PortMap\x12)\n\x0boutput_maps\x18\x08 \x03(\x0b\x32\x14.dflow.graph.PortMap\x12+\n\x05\x61ttrs\x18\t \x03(\x0b\x32\x1c.dflow.graph.Node.AttrsEntry\x12)\n\x07options\x18\n \x01(\x0b\x32\x18.dflow.graph.NodeOptions\x12-\n\x06queues\x18\x0b \x03(\x0b\x32\x1d.dflow.graph.Node.QueuesEntry\x12\r\n\x05\x64\x65pth\x18\x0c \x01(\r\x1a@\n\nAttrsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.dflow.graph.Value:\x02\x38\x01\x1a\x41\n\x0bQueuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.dflow.graph.Queue:\x02\x38\x01\x42\x08\n\x06_alias\"`\n\x04\x44\x61ta\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\'\n\x06schema\x18\x02 \x01(\x0b\x32\x17.dflow.graph.TensorSpec\x12!\n\x05queue\x18\x03 \x01(\x0b\x32\x12.dflow.graph.Queue\"\xfa\x01\n\x05Graph\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x30\n\x07options\x18\x03 \x03(\x0b\x32\x1f.dflow.graph.Graph.OptionsEntry\x12!\n\x06inputs\x18\x04 \x03(\x0b\x32\x11.dflow.graph.Data\x12 \n\x05nodes\x18\x05 \x03(\x0b\x32\x11.dflow.graph.Node\x12+\n\x07outputs\x18\x06 \x03(\x0b\x32\x1a.dflow.graph.Source.Output\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x64\x66low_core/proto/graph.proto\x12\x0b\x64\x66low.graph\x1a\x1c\x64\x66low_core/proto/types.proto\"(\n\x04\x45\x64ge\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\r\"\xc6\x07\n\x0cProcessPoint\x12\x0c\n\x04name\x18\x01 \x01(\t\x12,\n\x04type\x18\x02 \x01(\x0e\x32\x1e.dflow.graph.ProcessPoint.Type\x12\x18\n\x10\x63ompile_cfg_file\x18\x03 \x01(\t\x12\'\n\x05\x66uncs\x18\x04 \x03(\x0b\x32\x18.dflow.types.ProcessFunc\x12\x0e\n\x06graphs\x18\x05 \x03(\t\x12<\n\ninvoke_pps\x18\x06 \x03(\x0b\x32(.dflow.graph.ProcessPoint.InvokePpsEntry\x12#\n\x08in_edges\x18\x07 \x03(\x0b\x32\x11.dflow.graph.Edge\x12$\n\tout_edges\x18\x08 \x03(\x0b\x32\x11.dflow.graph.Edge\x12\x33\n\x05\x61ttrs\x18\t \x03(\x0b\x32$.dflow.graph.ProcessPoint.AttrsEntry\x12\x13\n\x0bis_built_in\x18\n \x01(\x08\x12\x45\n\x0fpp_extend_attrs\x18\x0b \x03(\x0b\x32,.dflow.graph.ProcessPoint.PpExtendAttrsEntry\x12\x0c\n\x04kind\x18\x64 \x01(\t\x12\x11\n\tframework\x18\x65 \x01(\r\x12\x13\n\x0bgraph_bytes\x18\x66 \x01(\x0c\x12>\n\x0bload_params\x18g \x03(\x0b\x32).dflow.graph.ProcessPoint.LoadParamsEntry\x12\x0f\n\x07package\x18h \x01(\x0c\x12\x0f\n\x07\x62uiltin\x18i \x01(\t\x12&\n\nflow_graph\x18j \x01(\x0b\x32\x12.dflow.graph.Graph\x12\x0c\n\x04\x64\x61ta\x18k \x01(\x0c\x1aK\n\x0eInvokePpsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x05value\x18\x02 \x01(\x0b\x32\x19.dflow.graph.ProcessPoint:\x02\x38\x01\x1a@\n\nAttrsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.dflow.types.Value:\x02\x38\x01\x1a\x34\n\x12PpExtendAttrsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x31\n\x0fLoadParamsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"G\n\x04Type\x12\x0c\n\x08\x46UNCTION\x10\x00\x12\t\n\x05GRAPH\x10\x01\x12\t\n\x05INNER\x10\x02\x12\x0e\n\nFLOW_GRAPH\x10\x03\x12\x0b\n\x07INVALID\x10\x04\"\xef\x01\n\x05\x42\x61tch\x12\'\n\x04time\x18\x01 \x01(\x0b\x32\x17.dflow.graph.Batch.TimeH\x00\x12)\n\x05\x63ount\x18\x02 \x01(\x0b\x32\x18.dflow.graph.Batch.CountH\x00\x1a;\n\x04Time\x12\x0e\n\x06window\x18\x01 \x01(\x01\x12\x0b\n\x03\x64im\x18\x02 \x01(\x11\x12\x16\n\x0e\x64rop_remainder\x18\x03 \x01(\x08\x1aM\n\x05\x43ount\x12\x0c\n\x04size\x18\x01 \x01(\r\x12\x14\n\x0cslide_stride\x18\x02 \x01(\r\x12\x0f\n\x07timeout\x18\x03 \x01(\x01\x12\x0f\n\x07padding\x18\x04 \x01(\x08\x42\x06\n\x04kind\"U\n\x07PortMap\x12\x12\n\nnode_index\x18\x01 \x01(\x11\x12\x13\n\x0bpoint_index\x18\x02 \x01(\x11\x12!\n\x05\x61ttrs\x18\x03 \x03(\x0b\x32\x12.dflow.graph.Batch\"9\n\x05Queue\x12\r\n\x05\x64\x65pth\x18\x01 \x01(\r\x12\x10\n\x08overflow\x18\x02 \x01(\t\x12\x0f\n\x07max_age\x18\x03 \x01(\x01\"v\n\x06Source\x12\x0f\n\x05input\x18\x01 \x01(\rH\x00\x12,\n\x06output\x18\x02 \x01(\x0b\x32\x1a.dflow.graph.Source.OutputH\x00\x1a%\n\x06Output\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\r\n\x05index\x18\x02 \x01(\x11\x42\x06\n\x04kind\"\x99\x04\n\x04Node\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tinput_num\x18\x02 \x01(\r\x12\x12\n\noutput_num\x18\x03 \x01(\r\x12\x12\n\x05\x61lias\x18\x04 \x01(\tH\x00\x88\x01\x01\x12$\n\x07sources\x18\x05 \x03(\x0b\x32\x13.dflow.graph.Source\x12(\n\x05point\x18\x06 \x01(\x0b\x32\x19.dflow.graph.ProcessPoint\x12(\n\ninput_maps\x18\x07 \x03(\x0b\x32\x14.dflow.graph.PortMap\x12)\n\x0boutput_maps\x18\x08 \x03(\x0b\x32\x14.dflow.graph.PortMap\x12+\n\x05\x61ttrs\x18\t \x03(\x0b\x32\x1c.dflow.graph.Node.AttrsEntry\x12)\n\x07options\x18\n \x01(\x0b\x32\x18.dflow.types.NodeOptions\x12-\n\x06queues\x18\x0b \x03(\x0b\x32\x1d.dflow.graph.Node.QueuesEntry\x12\r\n\x05\x64\x65pth\x18\x0c \x01(\r\x1a@\n\nAttrsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.dflow.types.Value:\x02\x38\x01\x1a\x41\n\x0bQueuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.dflow.graph.Queue:\x02\x38\x01\x42\x08\n\x06_alias\"`\n\x04\x44\x61ta\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\'\n\x06schema\x18\x02 \x01(\x0b\x32\x17.dflow.types.TensorSpec\x12!\n\x05queue\x18\x03 \x01(\x0b\x32\x12.dflow.graph.Queue\"\xfa\x01\n\x05Graph\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x30\n\x07options\x18\x03 \x03(\x0b\x32\x1f.dflow.graph.Graph.OptionsEntry\x12!\n\x06inputs\x18\x04 \x03(\x0b\x32\x11.dflow.graph.Data\x12 \n\x05nodes\x18\x05 \x03(\x0b\x32\x11.dflow.graph.Node\x12+\n\x07outputs\x18\x06 \x03(\x0b\x32\x1a.dflow.graph.Source.Output\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,54 +46,44 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NODE_QUEUESENTRY']._serialized_options = b'8\001'
   _globals['_GRAPH_OPTIONSENTRY']._loaded_options = None
   _globals['_GRAPH_OPTIONSENTRY']._serialized_options = b'8\001'
-  _globals['_TENSORSPEC']._serialized_start=45
-  _globals['_TENSORSPEC']._serialized_end=120
-  _globals['_LISTVALUE']._serialized_start=122
-  _globals['_LISTVALUE']._serialized_end=168
-  _globals['_VALUE']._serialized_start=171
-  _globals['_VALUE']._serialized_end=316
-  _globals['_NODEOPTIONS']._serialized_start=319
-  _globals['_NODEOPTIONS']._serialized_end=493
-  _globals['_PROCESSFUNC']._serialized_start=496
-  _globals['_PROCESSFUNC']._serialized_end=658
-  _globals['_EDGE']._serialized_start=660
-  _globals['_EDGE']._serialized_end=700
-  _globals['_PROCESSPOINT']._serialized_start=703
-  _globals['_PROCESSPOINT']._serialized_end=1669
-  _globals['_PROCESSPOINT_INVOKEPPSENTRY']._serialized_start=1350
-  _globals['_PROCESSPOINT_INVOKEPPSENTRY']._serialized_end=1425
-  _globals['_PROCESSPOINT_ATTRSENTRY']._serialized_start=1427
-  _globals['_PROCESSPOINT_ATTRSENTRY']._serialized_end=1491
-  _globals['_PROCESSPOINT_PPEXTENDATTRSENTRY']._serialized_start=1493
-  _globals['_PROCESSPOINT_PPEXTENDATTRSENTRY']._serialized_end=1545
-  _globals['_PROCESSPOINT_LOADPARAMSENTRY']._serialized_start=1547
-  _globals['_PROCESSPOINT_LOADPARAMSENTRY']._serialized_end=1596
-  _globals['_PROCESSPOINT_TYPE']._serialized_start=1598
-  _globals['_PROCESSPOINT_TYPE']._serialized_end=1669
-  _globals['_BATCH']._serialized_start=1672
-  _globals['_BATCH']._serialized_end=1911
-  _globals['_BATCH_TIME']._serialized_start=1765
-  _globals['_BATCH_TIME']._serialized_end=1824
-  _globals['_BATCH_COUNT']._serialized_start=1826
-  _globals['_BATCH_COUNT']._serialized_end=1903
-  _globals['_PORTMAP']._serialized_start=1913
-  _globals['_PORTMAP']._serialized_end=1998
-  _globals['_QUEUE']._serialized_start=2000
-  _globals['_QUEUE']._serialized_end=2057
-  _globals['_SOURCE']._serialized_start=2059
-  _globals['_SOURCE']._serialized_end=2177
-  _globals['_SOURCE_OUTPUT']._serialized_start=2132
-  _globals['_SOURCE_OUTPUT']._serialized_end=2169
-  _globals['_NODE']._serialized_start=2180
-  _globals['_NODE']._serialized_end=2717
-  _globals['_NODE_ATTRSENTRY']._serialized_start=1427
-  _globals['_NODE_ATTRSENTRY']._serialized_end=1491
-  _globals['_NODE_QUEUESENTRY']._serialized_start=2642
-  _globals['_NODE_QUEUESENTRY']._serialized_end=2707
-  _globals['_DATA']._serialized_start=2719
-  _globals['_DATA']._serialized_end=2815
-  _globals['_GRAPH']._serialized_start=2818
-  _globals['_GRAPH']._serialized_end=3068
-  _globals['_GRAPH_OPTIONSENTRY']._serialized_start=3022
-  _globals['_GRAPH_OPTIONSENTRY']._serialized_end=3068
+  _globals['_EDGE']._serialized_start=75
+  _globals['_EDGE']._serialized_end=115
+  _globals['_PROCESSPOINT']._serialized_start=118
+  _globals['_PROCESSPOINT']._serialized_end=1084
+  _globals['_PROCESSPOINT_INVOKEPPSENTRY']._serialized_start=765
+  _globals['_PROCESSPOINT_INVOKEPPSENTRY']._serialized_end=840
+  _globals['_PROCESSPOINT_ATTRSENTRY']._serialized_start=842
+  _globals['_PROCESSPOINT_ATTRSENTRY']._serialized_end=906
+  _globals['_PROCESSPOINT_PPEXTENDATTRSENTRY']._serialized_start=908
+  _globals['_PROCESSPOINT_PPEXTENDATTRSENTRY']._serialized_end=960
+  _globals['_PROCESSPOINT_LOADPARAMSENTRY']._serialized_start=962
+  _globals['_PROCESSPOINT_LOADPARAMSENTRY']._serialized_end=1011
+  _globals['_PROCESSPOINT_TYPE']._serialized_start=1013
+  _globals['_PROCESSPOINT_TYPE']._serialized_end=1084
+  _globals['_BATCH']._serialized_start=1087
+  _globals['_BATCH']._serialized_end=1326
+  _globals['_BATCH_TIME']._serialized_start=1180
+  _globals['_BATCH_TIME']._serialized_end=1239
+  _globals['_BATCH_COUNT']._serialized_start=1241
+  _globals['_BATCH_COUNT']._serialized_end=1318
+  _globals['_PORTMAP']._serialized_start=1328
+  _globals['_PORTMAP']._serialized_end=1413
+  _globals['_QUEUE']._serialized_start=1415
+  _globals['_QUEUE']._serialized_end=1472
+  _globals['_SOURCE']._serialized_start=1474
+  _globals['_SOURCE']._serialized_end=1592
+  _globals['_SOURCE_OUTPUT']._serialized_start=1547
+  _globals['_SOURCE_OUTPUT']._serialized_end=1584
+  _globals['_NODE']._serialized_start=1595
+  _globals['_NODE']._serialized_end=2132
+  _globals['_NODE_ATTRSENTRY']._serialized_start=842
+  _globals['_NODE_ATTRSENTRY']._serialized_end=906
+  _globals['_NODE_QUEUESENTRY']._serialized_start=2057
+  _globals['_NODE_QUEUESENTRY']._serialized_end=2122
+  _globals['_DATA']._serialized_start=2134
+  _globals['_DATA']._serialized_end=2230
+  _globals['_GRAPH']._serialized_start=2233
+  _globals['_GRAPH']._serialized_end=2483
+  _globals['_GRAPH_OPTIONSENTRY']._serialized_start=2437
+  _globals['_GRAPH_OPTIONSENTRY']._serialized_end=2483
 # @@protoc_insertion_point(module_scope)

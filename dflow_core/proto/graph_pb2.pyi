@@ -1,3 +1,4 @@
+from dflow_core.proto import types_pb2 as _types_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -6,82 +7,6 @@ from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
-
-class TensorSpec(_message.Message):
-    __slots__ = ("dtype", "has_shape", "shape", "name")
-    DTYPE_FIELD_NUMBER: _ClassVar[int]
-    HAS_SHAPE_FIELD_NUMBER: _ClassVar[int]
-    SHAPE_FIELD_NUMBER: _ClassVar[int]
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    dtype: int
-    has_shape: bool
-    shape: _containers.RepeatedScalarFieldContainer[int]
-    name: str
-    def __init__(self, dtype: _Optional[int] = ..., has_shape: bool = ..., shape: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ...) -> None: ...
-
-class ListValue(_message.Message):
-    __slots__ = ("items",)
-    ITEMS_FIELD_NUMBER: _ClassVar[int]
-    items: _containers.RepeatedCompositeFieldContainer[Value]
-    def __init__(self, items: _Optional[_Iterable[_Union[Value, _Mapping]]] = ...) -> None: ...
-
-class Value(_message.Message):
-    __slots__ = ("text", "flag", "integer", "number", "data_type", "list")
-    TEXT_FIELD_NUMBER: _ClassVar[int]
-    FLAG_FIELD_NUMBER: _ClassVar[int]
-    INTEGER_FIELD_NUMBER: _ClassVar[int]
-    NUMBER_FIELD_NUMBER: _ClassVar[int]
-    DATA_TYPE_FIELD_NUMBER: _ClassVar[int]
-    LIST_FIELD_NUMBER: _ClassVar[int]
-    text: str
-    flag: bool
-    integer: int
-    number: float
-    data_type: int
-    list: ListValue
-    def __init__(self, text: _Optional[str] = ..., flag: bool = ..., integer: _Optional[int] = ..., number: _Optional[float] = ..., data_type: _Optional[int] = ..., list: _Optional[_Union[ListValue, _Mapping]] = ...) -> None: ...
-
-class NodeOptions(_message.Message):
-    __slots__ = ("instances", "threads", "env", "call_timeout", "on_error", "restarts", "process", "dispatch", "when_lost")
-    INSTANCES_FIELD_NUMBER: _ClassVar[int]
-    THREADS_FIELD_NUMBER: _ClassVar[int]
-    ENV_FIELD_NUMBER: _ClassVar[int]
-    CALL_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
-    ON_ERROR_FIELD_NUMBER: _ClassVar[int]
-    RESTARTS_FIELD_NUMBER: _ClassVar[int]
-    PROCESS_FIELD_NUMBER: _ClassVar[int]
-    DISPATCH_FIELD_NUMBER: _ClassVar[int]
-    WHEN_LOST_FIELD_NUMBER: _ClassVar[int]
-    instances: int
-    threads: int
-    env: str
-    call_timeout: float
-    on_error: str
-    restarts: int
-    process: str
-    dispatch: str
-    when_lost: str
-    def __init__(self, instances: _Optional[int] = ..., threads: _Optional[int] = ..., env: _Optional[str] = ..., call_timeout: _Optional[float] = ..., on_error: _Optional[str] = ..., restarts: _Optional[int] = ..., process: _Optional[str] = ..., dispatch: _Optional[str] = ..., when_lost: _Optional[str] = ...) -> None: ...
-
-class ProcessFunc(_message.Message):
-    __slots__ = ("name", "in_index", "out_index", "gather", "holds_inputs", "stream_input", "n_mapping", "generator")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    IN_INDEX_FIELD_NUMBER: _ClassVar[int]
-    OUT_INDEX_FIELD_NUMBER: _ClassVar[int]
-    GATHER_FIELD_NUMBER: _ClassVar[int]
-    HOLDS_INPUTS_FIELD_NUMBER: _ClassVar[int]
-    STREAM_INPUT_FIELD_NUMBER: _ClassVar[int]
-    N_MAPPING_FIELD_NUMBER: _ClassVar[int]
-    GENERATOR_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    in_index: _containers.RepeatedScalarFieldContainer[int]
-    out_index: _containers.RepeatedScalarFieldContainer[int]
-    gather: bool
-    holds_inputs: bool
-    stream_input: bool
-    n_mapping: bool
-    generator: bool
-    def __init__(self, name: _Optional[str] = ..., in_index: _Optional[_Iterable[int]] = ..., out_index: _Optional[_Iterable[int]] = ..., gather: bool = ..., holds_inputs: bool = ..., stream_input: bool = ..., n_mapping: bool = ..., generator: bool = ...) -> None: ...
 
 class Edge(_message.Message):
     __slots__ = ("node_name", "index")
@@ -117,8 +42,8 @@ class ProcessPoint(_message.Message):
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
         key: str
-        value: Value
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Value, _Mapping]] = ...) -> None: ...
+        value: _types_pb2.Value
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_types_pb2.Value, _Mapping]] = ...) -> None: ...
     class PpExtendAttrsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -155,12 +80,12 @@ class ProcessPoint(_message.Message):
     name: str
     type: ProcessPoint.Type
     compile_cfg_file: str
-    funcs: _containers.RepeatedCompositeFieldContainer[ProcessFunc]
+    funcs: _containers.RepeatedCompositeFieldContainer[_types_pb2.ProcessFunc]
     graphs: _containers.RepeatedScalarFieldContainer[str]
     invoke_pps: _containers.MessageMap[str, ProcessPoint]
     in_edges: _containers.RepeatedCompositeFieldContainer[Edge]
     out_edges: _containers.RepeatedCompositeFieldContainer[Edge]
-    attrs: _containers.MessageMap[str, Value]
+    attrs: _containers.MessageMap[str, _types_pb2.Value]
     is_built_in: bool
     pp_extend_attrs: _containers.ScalarMap[str, str]
     kind: str
@@ -171,7 +96,7 @@ class ProcessPoint(_message.Message):
     builtin: str
     flow_graph: Graph
     data: bytes
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[ProcessPoint.Type, str]] = ..., compile_cfg_file: _Optional[str] = ..., funcs: _Optional[_Iterable[_Union[ProcessFunc, _Mapping]]] = ..., graphs: _Optional[_Iterable[str]] = ..., invoke_pps: _Optional[_Mapping[str, ProcessPoint]] = ..., in_edges: _Optional[_Iterable[_Union[Edge, _Mapping]]] = ..., out_edges: _Optional[_Iterable[_Union[Edge, _Mapping]]] = ..., attrs: _Optional[_Mapping[str, Value]] = ..., is_built_in: bool = ..., pp_extend_attrs: _Optional[_Mapping[str, str]] = ..., kind: _Optional[str] = ..., framework: _Optional[int] = ..., graph_bytes: _Optional[bytes] = ..., load_params: _Optional[_Mapping[str, str]] = ..., package: _Optional[bytes] = ..., builtin: _Optional[str] = ..., flow_graph: _Optional[_Union[Graph, _Mapping]] = ..., data: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[ProcessPoint.Type, str]] = ..., compile_cfg_file: _Optional[str] = ..., funcs: _Optional[_Iterable[_Union[_types_pb2.ProcessFunc, _Mapping]]] = ..., graphs: _Optional[_Iterable[str]] = ..., invoke_pps: _Optional[_Mapping[str, ProcessPoint]] = ..., in_edges: _Optional[_Iterable[_Union[Edge, _Mapping]]] = ..., out_edges: _Optional[_Iterable[_Union[Edge, _Mapping]]] = ..., attrs: _Optional[_Mapping[str, _types_pb2.Value]] = ..., is_built_in: bool = ..., pp_extend_attrs: _Optional[_Mapping[str, str]] = ..., kind: _Optional[str] = ..., framework: _Optional[int] = ..., graph_bytes: _Optional[bytes] = ..., load_params: _Optional[_Mapping[str, str]] = ..., package: _Optional[bytes] = ..., builtin: _Optional[str] = ..., flow_graph: _Optional[_Union[Graph, _Mapping]] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class Batch(_message.Message):
     __slots__ = ("time", "count")
@@ -243,8 +168,8 @@ class Node(_message.Message):
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
         key: str
-        value: Value
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Value, _Mapping]] = ...) -> None: ...
+        value: _types_pb2.Value
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_types_pb2.Value, _Mapping]] = ...) -> None: ...
     class QueuesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -272,11 +197,11 @@ class Node(_message.Message):
     point: ProcessPoint
     input_maps: _containers.RepeatedCompositeFieldContainer[PortMap]
     output_maps: _containers.RepeatedCompositeFieldContainer[PortMap]
-    attrs: _containers.MessageMap[str, Value]
-    options: NodeOptions
+    attrs: _containers.MessageMap[str, _types_pb2.Value]
+    options: _types_pb2.NodeOptions
     queues: _containers.MessageMap[int, Queue]
     depth: int
-    def __init__(self, name: _Optional[str] = ..., input_num: _Optional[int] = ..., output_num: _Optional[int] = ..., alias: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[Source, _Mapping]]] = ..., point: _Optional[_Union[ProcessPoint, _Mapping]] = ..., input_maps: _Optional[_Iterable[_Union[PortMap, _Mapping]]] = ..., output_maps: _Optional[_Iterable[_Union[PortMap, _Mapping]]] = ..., attrs: _Optional[_Mapping[str, Value]] = ..., options: _Optional[_Union[NodeOptions, _Mapping]] = ..., queues: _Optional[_Mapping[int, Queue]] = ..., depth: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., input_num: _Optional[int] = ..., output_num: _Optional[int] = ..., alias: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[Source, _Mapping]]] = ..., point: _Optional[_Union[ProcessPoint, _Mapping]] = ..., input_maps: _Optional[_Iterable[_Union[PortMap, _Mapping]]] = ..., output_maps: _Optional[_Iterable[_Union[PortMap, _Mapping]]] = ..., attrs: _Optional[_Mapping[str, _types_pb2.Value]] = ..., options: _Optional[_Union[_types_pb2.NodeOptions, _Mapping]] = ..., queues: _Optional[_Mapping[int, Queue]] = ..., depth: _Optional[int] = ...) -> None: ...
 
 class Data(_message.Message):
     __slots__ = ("name", "schema", "queue")
@@ -284,9 +209,9 @@ class Data(_message.Message):
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     name: str
-    schema: TensorSpec
+    schema: _types_pb2.TensorSpec
     queue: Queue
-    def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[TensorSpec, _Mapping]] = ..., queue: _Optional[_Union[Queue, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_types_pb2.TensorSpec, _Mapping]] = ..., queue: _Optional[_Union[Queue, _Mapping]] = ...) -> None: ...
 
 class Graph(_message.Message):
     __slots__ = ("version", "name", "options", "inputs", "nodes", "outputs")

@@ -22,9 +22,10 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from dflow_core.proto import types_pb2 as dflow__core_dot_proto_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x64\x66low_core/proto/model.proto\x12\x0b\x64\x66low.model\"K\n\nTensorSpec\x12\r\n\x05\x64type\x18\x01 \x01(\x05\x12\x11\n\thas_shape\x18\x02 \x01(\x08\x12\r\n\x05shape\x18\x03 \x03(\x12\x12\x0c\n\x04name\x18\x04 \x01(\t\"\x9b\x01\n\x08\x46uncSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06inputs\x18\x02 \x03(\r\x12\x0f\n\x07outputs\x18\x03 \x03(\r\x12\x0e\n\x06gather\x18\x04 \x01(\x08\x12\x14\n\x0cholds_inputs\x18\x05 \x01(\x08\x12\x14\n\x0cstream_input\x18\x06 \x01(\x08\x12\x11\n\tn_mapping\x18\x07 \x01(\x08\x12\x11\n\tgenerator\x18\x08 \x01(\x08\"\xae\x01\n\x0bNodeOptions\x12\x11\n\tinstances\x18\x01 \x01(\r\x12\x0f\n\x07threads\x18\x02 \x01(\r\x12\x0b\n\x03\x65nv\x18\x03 \x01(\t\x12\x14\n\x0c\x63\x61ll_timeout\x18\x04 \x01(\x01\x12\x10\n\x08on_error\x18\x05 \x01(\t\x12\x10\n\x08restarts\x18\x06 \x01(\r\x12\x0f\n\x07process\x18\x07 \x01(\t\x12\x10\n\x08\x64ispatch\x18\x14 \x01(\t\x12\x11\n\twhen_lost\x18\x15 \x01(\t\".\n\tListValue\x12!\n\x05items\x18\x01 \x03(\x0b\x32\x12.dflow.model.Value\"\x91\x01\n\x05Value\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12\x0e\n\x04\x66lag\x18\x02 \x01(\x08H\x00\x12\x11\n\x07integer\x18\x03 \x01(\x12H\x00\x12\x10\n\x06number\x18\x04 \x01(\x01H\x00\x12\x13\n\tdata_type\x18\x05 \x01(\x05H\x00\x12&\n\x04list\x18\x06 \x01(\x0b\x32\x16.dflow.model.ListValueH\x00\x42\x06\n\x04kind\"\xad\x01\n\tGraphPart\x12\x11\n\tframework\x18\x01 \x01(\t\x12\x10\n\x08\x62lob_tag\x18\x02 \x01(\t\x12\x36\n\x08settings\x18\x03 \x03(\x0b\x32$.dflow.model.GraphPart.SettingsEntry\x12\x12\n\nside_files\x18\x04 \x03(\t\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x8f\x01\n\x07UdfPart\x12\x0f\n\x07\x62uiltin\x18\x01 \x01(\t\x12\x30\n\x06params\x18\x02 \x03(\x0b\x32 .dflow.model.UdfPart.ParamsEntry\x1a\x41\n\x0bParamsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.dflow.model.Value:\x02\x38\x01\"~\n\x0eSerializedPart\x12;\n\x08settings\x18\x01 \x03(\x0b\x32).dflow.model.SerializedPart.SettingsEntry\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xac\x03\n\x0bSubmodelDef\x12\x12\n\nmodel_name\x18\x01 \x01(\t\x12\x12\n\nmodel_type\x18\x02 \x01(\t\x12\x0e\n\x06\x65ngine\x18\x64 \x01(\t\x12\'\n\x06inputs\x18\x65 \x03(\x0b\x32\x17.dflow.model.TensorSpec\x12(\n\x07outputs\x18\x66 \x03(\x0b\x32\x17.dflow.model.TensorSpec\x12(\n\tfunctions\x18g \x03(\x0b\x32\x15.dflow.model.FuncSpec\x12)\n\x07options\x18h \x01(\x0b\x32\x18.dflow.model.NodeOptions\x12,\n\ngraph_part\x18i \x01(\x0b\x32\x16.dflow.model.GraphPartH\x00\x12(\n\x08udf_part\x18j \x01(\x0b\x32\x14.dflow.model.UdfPartH\x00\x12\x36\n\x0fserialized_part\x18k \x01(\x0b\x32\x1b.dflow.model.SerializedPartH\x00\x12\x0e\n\x06labels\x18x \x03(\t\x12\x0f\n\x07\x62\x61lance\x18y \x01(\tB\x06\n\x04partJ\x04\x08\x03\x10\x07\"\\\n\x0b\x45ndpointDef\x12\x0c\n\x04name\x18\x64 \x01(\t\x12\r\n\x05\x64\x65pth\x18\x65 \x01(\r\x12\x10\n\x08overflow\x18\x66 \x01(\t\x12\r\n\x05\x64ummy\x18g \x01(\x08\x12\x0f\n\x07max_age\x18h \x01(\x01\"b\n\x11ModelEndpointInfo\x12\x12\n\nmodel_name\x18\x64 \x01(\t\x12\x1b\n\x13input_endpoint_name\x18\x65 \x03(\t\x12\x1c\n\x14output_endpoint_name\x18\x66 \x03(\t\"P\n\x12ModelEndpointEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12-\n\x05value\x18\x02 \x01(\x0b\x32\x1e.dflow.model.ModelEndpointInfo\"h\n\x15InvokedModelQueueInfo\x12\x18\n\x10input_queue_name\x18\x64 \x03(\t\x12\x19\n\x11output_queue_name\x18\x65 \x03(\t\x12\r\n\x05model\x18\x66 \x01(\t\x12\x0b\n\x03key\x18g \x01(\t\"X\n\x16InvokedModelQueueEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x31\n\x05value\x18\x02 \x01(\x0b\x32\".dflow.model.InvokedModelQueueInfo\"\xb1\x02\n\x10ModelRelationDef\x12\x45\n\x18invoked_model_queue_info\x18\x03 \x03(\x0b\x32#.dflow.model.InvokedModelQueueEntry\x12*\n\x08\x65ndpoint\x18\x05 \x03(\x0b\x32\x18.dflow.model.EndpointDef\x12?\n\x16submodel_endpoint_info\x18\x06 \x03(\x0b\x32\x1f.dflow.model.ModelEndpointEntry\x12@\n\x18root_model_endpoint_info\x18\x07 \x01(\x0b\x32\x1e.dflow.model.ModelEndpointInfo\x12\x12\n\ninput_name\x18\x64 \x03(\t\x12\x13\n\x0boutput_name\x18\x65 \x03(\t\"=\n\x0fSubmodelSummary\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x0e\n\x06\x65ngine\x18\x03 \x01(\t\"\xd3\x02\n\x0c\x46lowModelDef\x12\x12\n\nmodel_name\x18\x64 \x01(\t\x12/\n\x08relation\x18\x65 \x01(\x0b\x32\x1d.dflow.model.ModelRelationDef\x12.\n\x08submodel\x18\x66 \x03(\x0b\x32\x1c.dflow.model.SubmodelSummary\x12\x37\n\x07options\x18g \x03(\x0b\x32&.dflow.model.FlowModelDef.OptionsEntry\x12\x36\n\x07made_by\x18h \x03(\x0b\x32%.dflow.model.FlowModelDef.MadeByEntry\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a-\n\x0bMadeByEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x64\x66low_core/proto/model.proto\x12\x0b\x64\x66low.model\x1a\x1c\x64\x66low_core/proto/types.proto\"\xad\x01\n\tGraphPart\x12\x11\n\tframework\x18\x01 \x01(\t\x12\x10\n\x08\x62lob_tag\x18\x02 \x01(\t\x12\x36\n\x08settings\x18\x03 \x03(\x0b\x32$.dflow.model.GraphPart.SettingsEntry\x12\x12\n\nside_files\x18\x04 \x03(\t\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x8f\x01\n\x07UdfPart\x12\x0f\n\x07\x62uiltin\x18\x01 \x01(\t\x12\x30\n\x06params\x18\x02 \x03(\x0b\x32 .dflow.model.UdfPart.ParamsEntry\x1a\x41\n\x0bParamsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.dflow.types.Value:\x02\x38\x01\"~\n\x0eSerializedPart\x12;\n\x08settings\x18\x01 \x03(\x0b\x32).dflow.model.SerializedPart.SettingsEntry\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xb5\x03\n\x0bSubmodelDef\x12\x12\n\nmodel_name\x18\x01 \x01(\t\x12\x12\n\nmodel_type\x18\x02 \x01(\t\x12\x0e\n\x06\x65ngine\x18\x64 \x01(\t\x12\'\n\x06inputs\x18\x65 \x03(\x0b\x32\x17.dflow.types.TensorSpec\x12(\n\x07outputs\x18\x66 \x03(\x0b\x32\x17.dflow.types.TensorSpec\x12+\n\tfunctions\x18z \x03(\x0b\x32\x18.dflow.types.ProcessFunc\x12)\n\x07options\x18h \x01(\x0b\x32\x18.dflow.types.NodeOptions\x12,\n\ngraph_part\x18i \x01(\x0b\x32\x16.dflow.model.GraphPartH\x00\x12(\n\x08udf_part\x18j \x01(\x0b\x32\x14.dflow.model.UdfPartH\x00\x12\x36\n\x0fserialized_part\x18k \x01(\x0b\x32\x1b.dflow.model.SerializedPartH\x00\x12\x0e\n\x06labels\x18x \x03(\t\x12\x0f\n\x07\x62\x61lance\x18y \x01(\tB\x06\n\x04partJ\x04\x08\x03\x10\x07J\x04\x08g\x10h\"\\\n\x0b\x45ndpointDef\x12\x0c\n\x04name\x18\x64 \x01(\t\x12\r\n\x05\x64\x65pth\x18\x65 \x01(\r\x12\x10\n\x08overflow\x18\x66 \x01(\t\x12\r\n\x05\x64ummy\x18g \x01(\x08\x12\x0f\n\x07max_age\x18h \x01(\x01\"b\n\x11ModelEndpointInfo\x12\x12\n\nmodel_name\x18\x64 \x01(\t\x12\x1b\n\x13input_endpoint_name\x18\x65 \x03(\t\x12\x1c\n\x14output_endpoint_name\x18\x66 \x03(\t\"P\n\x12ModelEndpointEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12-\n\x05value\x18\x02 \x01(\x0b\x32\x1e.dflow.model.ModelEndpointInfo\"h\n\x15InvokedModelQueueInfo\x12\x18\n\x10input_queue_name\x18\x64 \x03(\t\x12\x19\n\x11output_queue_name\x18\x65 \x03(\t\x12\r\n\x05model\x18\x66 \x01(\t\x12\x0b\n\x03key\x18g \x01(\t\"X\n\x16InvokedModelQueueEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x31\n\x05value\x18\x02 \x01(\x0b\x32\".dflow.model.InvokedModelQueueInfo\"\xb1\x02\n\x10ModelRelationDef\x12\x45\n\x18invoked_model_queue_info\x18\x03 \x03(\x0b\x32#.dflow.model.InvokedModelQueueEntry\x12*\n\x08\x65ndpoint\x18\x05 \x03(\x0b\x32\x18.dflow.model.EndpointDef\x12?\n\x16submodel_endpoint_info\x18\x06 \x03(\x0b\x32\x1f.dflow.model.ModelEndpointEntry\x12@\n\x18root_model_endpoint_info\x18\x07 \x01(\x0b\x32\x1e.dflow.model.ModelEndpointInfo\x12\x12\n\ninput_name\x18\x64 \x03(\t\x12\x13\n\x0boutput_name\x18\x65 \x03(\t\"=\n\x0fSubmodelSummary\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x0e\n\x06\x65ngine\x18\x03 \x01(\t\"\xd3\x02\n\x0c\x46lowModelDef\x12\x12\n\nmodel_name\x18\x64 \x01(\t\x12/\n\x08relation\x18\x65 \x01(\x0b\x32\x1d.dflow.model.ModelRelationDef\x12.\n\x08submodel\x18\x66 \x03(\x0b\x32\x1c.dflow.model.SubmodelSummary\x12\x37\n\x07options\x18g \x03(\x0b\x32&.dflow.model.FlowModelDef.OptionsEntry\x12\x36\n\x07made_by\x18h \x03(\x0b\x32%.dflow.model.FlowModelDef.MadeByEntry\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a-\n\x0bMadeByEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,48 +42,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FLOWMODELDEF_OPTIONSENTRY']._serialized_options = b'8\001'
   _globals['_FLOWMODELDEF_MADEBYENTRY']._loaded_options = None
   _globals['_FLOWMODELDEF_MADEBYENTRY']._serialized_options = b'8\001'
-  _globals['_TENSORSPEC']._serialized_start=45
-  _globals['_TENSORSPEC']._serialized_end=120
-  _globals['_FUNCSPEC']._serialized_start=123
-  _globals['_FUNCSPEC']._serialized_end=278
-  _globals['_NODEOPTIONS']._serialized_start=281
-  _globals['_NODEOPTIONS']._serialized_end=455
-  _globals['_LISTVALUE']._serialized_start=457
-  _globals['_LISTVALUE']._serialized_end=503
-  _globals['_VALUE']._serialized_start=506
-  _globals['_VALUE']._serialized_end=651
-  _globals['_GRAPHPART']._serialized_start=654
-  _globals['_GRAPHPART']._serialized_end=827
-  _globals['_GRAPHPART_SETTINGSENTRY']._serialized_start=780
-  _globals['_GRAPHPART_SETTINGSENTRY']._serialized_end=827
-  _globals['_UDFPART']._serialized_start=830
-  _globals['_UDFPART']._serialized_end=973
-  _globals['_UDFPART_PARAMSENTRY']._serialized_start=908
-  _globals['_UDFPART_PARAMSENTRY']._serialized_end=973
-  _globals['_SERIALIZEDPART']._serialized_start=975
-  _globals['_SERIALIZEDPART']._serialized_end=1101
-  _globals['_SERIALIZEDPART_SETTINGSENTRY']._serialized_start=780
-  _globals['_SERIALIZEDPART_SETTINGSENTRY']._serialized_end=827
-  _globals['_SUBMODELDEF']._serialized_start=1104
-  _globals['_SUBMODELDEF']._serialized_end=1532
-  _globals['_ENDPOINTDEF']._serialized_start=1534
-  _globals['_ENDPOINTDEF']._serialized_end=1626
-  _globals['_MODELENDPOINTINFO']._serialized_start=1628
-  _globals['_MODELENDPOINTINFO']._serialized_end=1726
-  _globals['_MODELENDPOINTENTRY']._serialized_start=1728
-  _globals['_MODELENDPOINTENTRY']._serialized_end=1808
-  _globals['_INVOKEDMODELQUEUEINFO']._serialized_start=1810
-  _globals['_INVOKEDMODELQUEUEINFO']._serialized_end=1914
-  _globals['_INVOKEDMODELQUEUEENTRY']._serialized_start=1916
-  _globals['_INVOKEDMODELQUEUEENTRY']._serialized_end=2004
-  _globals['_MODELRELATIONDEF']._serialized_start=2007
-  _globals['_MODELRELATIONDEF']._serialized_end=2312
-  _globals['_SUBMODELSUMMARY']._serialized_start=2314
-  _globals['_SUBMODELSUMMARY']._serialized_end=2375
-  _globals['_FLOWMODELDEF']._serialized_start=2378
-  _globals['_FLOWMODELDEF']._serialized_end=2717
-  _globals['_FLOWMODELDEF_OPTIONSENTRY']._serialized_start=2624
-  _globals['_FLOWMODELDEF_OPTIONSENTRY']._serialized_end=2670
-  _globals['_FLOWMODELDEF_MADEBYENTRY']._serialized_start=2672
-  _globals['_FLOWMODELDEF_MADEBYENTRY']._serialized_end=2717
+  _globals['_GRAPHPART']._serialized_start=76
+  _globals['_GRAPHPART']._serialized_end=249
+  _globals['_GRAPHPART_SETTINGSENTRY']._serialized_start=202
+  _globals['_GRAPHPART_SETTINGSENTRY']._serialized_end=249
+  _globals['_UDFPART']._serialized_start=252
+  _globals['_UDFPART']._serialized_end=395
+  _globals['_UDFPART_PARAMSENTRY']._serialized_start=330
+  _globals['_UDFPART_PARAMSENTRY']._serialized_end=395
+  _globals['_SERIALIZEDPART']._serialized_start=397
+  _globals['_SERIALIZEDPART']._serialized_end=523
+  _globals['_SERIALIZEDPART_SETTINGSENTRY']._serialized_start=202
+  _globals['_SERIALIZEDPART_SETTINGSENTRY']._serialized_end=249
+  _globals['_SUBMODELDEF']._serialized_start=526
+  _globals['_SUBMODELDEF']._serialized_end=963
+  _globals['_ENDPOINTDEF']._serialized_start=965
+  _globals['_ENDPOINTDEF']._serialized_end=1057
+  _globals['_MODELENDPOINTINFO']._serialized_start=1059
+  _globals['_MODELENDPOINTINFO']._serialized_end=1157
+  _globals['_MODELENDPOINTENTRY']._serialized_start=1159
+  _globals['_MODELENDPOINTENTRY']._serialized_end=1239
+  _globals['_INVOKEDMODELQUEUEINFO']._serialized_start=1241
+  _globals['_INVOKEDMODELQUEUEINFO']._serialized_end=1345
+  _globals['_INVOKEDMODELQUEUEENTRY']._serialized_start=1347
+  _globals['_INVOKEDMODELQUEUEENTRY']._serialized_end=1435
+  _globals['_MODELRELATIONDEF']._serialized_start=1438
+  _globals['_MODELRELATIONDEF']._serialized_end=1743
+  _globals['_SUBMODELSUMMARY']._serialized_start=1745
+  _globals['_SUBMODELSUMMARY']._serialized_end=1806
+  _globals['_FLOWMODELDEF']._serialized_start=1809
+  _globals['_FLOWMODELDEF']._serialized_end=2148
+  _globals['_FLOWMODELDEF_OPTIONSENTRY']._serialized_start=2055
+  _globals['_FLOWMODELDEF_OPTIONSENTRY']._serialized_end=2101
+  _globals['_FLOWMODELDEF_MADEBYENTRY']._serialized_start=2103
+  _globals['_FLOWMODELDEF_MADEBYENTRY']._serialized_end=2148
 # @@protoc_insertion_point(module_scope)

@@ -1,3 +1,4 @@
+from dflow_core.proto import types_pb2 as _types_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -5,82 +6,6 @@ from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
-
-class TensorSpec(_message.Message):
-    __slots__ = ("dtype", "has_shape", "shape", "name")
-    DTYPE_FIELD_NUMBER: _ClassVar[int]
-    HAS_SHAPE_FIELD_NUMBER: _ClassVar[int]
-    SHAPE_FIELD_NUMBER: _ClassVar[int]
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    dtype: int
-    has_shape: bool
-    shape: _containers.RepeatedScalarFieldContainer[int]
-    name: str
-    def __init__(self, dtype: _Optional[int] = ..., has_shape: bool = ..., shape: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ...) -> None: ...
-
-class FuncSpec(_message.Message):
-    __slots__ = ("name", "inputs", "outputs", "gather", "holds_inputs", "stream_input", "n_mapping", "generator")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    INPUTS_FIELD_NUMBER: _ClassVar[int]
-    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
-    GATHER_FIELD_NUMBER: _ClassVar[int]
-    HOLDS_INPUTS_FIELD_NUMBER: _ClassVar[int]
-    STREAM_INPUT_FIELD_NUMBER: _ClassVar[int]
-    N_MAPPING_FIELD_NUMBER: _ClassVar[int]
-    GENERATOR_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    inputs: _containers.RepeatedScalarFieldContainer[int]
-    outputs: _containers.RepeatedScalarFieldContainer[int]
-    gather: bool
-    holds_inputs: bool
-    stream_input: bool
-    n_mapping: bool
-    generator: bool
-    def __init__(self, name: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., outputs: _Optional[_Iterable[int]] = ..., gather: bool = ..., holds_inputs: bool = ..., stream_input: bool = ..., n_mapping: bool = ..., generator: bool = ...) -> None: ...
-
-class NodeOptions(_message.Message):
-    __slots__ = ("instances", "threads", "env", "call_timeout", "on_error", "restarts", "process", "dispatch", "when_lost")
-    INSTANCES_FIELD_NUMBER: _ClassVar[int]
-    THREADS_FIELD_NUMBER: _ClassVar[int]
-    ENV_FIELD_NUMBER: _ClassVar[int]
-    CALL_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
-    ON_ERROR_FIELD_NUMBER: _ClassVar[int]
-    RESTARTS_FIELD_NUMBER: _ClassVar[int]
-    PROCESS_FIELD_NUMBER: _ClassVar[int]
-    DISPATCH_FIELD_NUMBER: _ClassVar[int]
-    WHEN_LOST_FIELD_NUMBER: _ClassVar[int]
-    instances: int
-    threads: int
-    env: str
-    call_timeout: float
-    on_error: str
-    restarts: int
-    process: str
-    dispatch: str
-    when_lost: str
-    def __init__(self, instances: _Optional[int] = ..., threads: _Optional[int] = ..., env: _Optional[str] = ..., call_timeout: _Optional[float] = ..., on_error: _Optional[str] = ..., restarts: _Optional[int] = ..., process: _Optional[str] = ..., dispatch: _Optional[str] = ..., when_lost: _Optional[str] = ...) -> None: ...
-
-class ListValue(_message.Message):
-    __slots__ = ("items",)
-    ITEMS_FIELD_NUMBER: _ClassVar[int]
-    items: _containers.RepeatedCompositeFieldContainer[Value]
-    def __init__(self, items: _Optional[_Iterable[_Union[Value, _Mapping]]] = ...) -> None: ...
-
-class Value(_message.Message):
-    __slots__ = ("text", "flag", "integer", "number", "data_type", "list")
-    TEXT_FIELD_NUMBER: _ClassVar[int]
-    FLAG_FIELD_NUMBER: _ClassVar[int]
-    INTEGER_FIELD_NUMBER: _ClassVar[int]
-    NUMBER_FIELD_NUMBER: _ClassVar[int]
-    DATA_TYPE_FIELD_NUMBER: _ClassVar[int]
-    LIST_FIELD_NUMBER: _ClassVar[int]
-    text: str
-    flag: bool
-    integer: int
-    number: float
-    data_type: int
-    list: ListValue
-    def __init__(self, text: _Optional[str] = ..., flag: bool = ..., integer: _Optional[int] = ..., number: _Optional[float] = ..., data_type: _Optional[int] = ..., list: _Optional[_Union[ListValue, _Mapping]] = ...) -> None: ...
 
 class GraphPart(_message.Message):
     __slots__ = ("framework", "blob_tag", "settings", "side_files")
@@ -108,13 +33,13 @@ class UdfPart(_message.Message):
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
         key: str
-        value: Value
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Value, _Mapping]] = ...) -> None: ...
+        value: _types_pb2.Value
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_types_pb2.Value, _Mapping]] = ...) -> None: ...
     BUILTIN_FIELD_NUMBER: _ClassVar[int]
     PARAMS_FIELD_NUMBER: _ClassVar[int]
     builtin: str
-    params: _containers.MessageMap[str, Value]
-    def __init__(self, builtin: _Optional[str] = ..., params: _Optional[_Mapping[str, Value]] = ...) -> None: ...
+    params: _containers.MessageMap[str, _types_pb2.Value]
+    def __init__(self, builtin: _Optional[str] = ..., params: _Optional[_Mapping[str, _types_pb2.Value]] = ...) -> None: ...
 
 class SerializedPart(_message.Message):
     __slots__ = ("settings",)
@@ -146,16 +71,16 @@ class SubmodelDef(_message.Message):
     model_name: str
     model_type: str
     engine: str
-    inputs: _containers.RepeatedCompositeFieldContainer[TensorSpec]
-    outputs: _containers.RepeatedCompositeFieldContainer[TensorSpec]
-    functions: _containers.RepeatedCompositeFieldContainer[FuncSpec]
-    options: NodeOptions
+    inputs: _containers.RepeatedCompositeFieldContainer[_types_pb2.TensorSpec]
+    outputs: _containers.RepeatedCompositeFieldContainer[_types_pb2.TensorSpec]
+    functions: _containers.RepeatedCompositeFieldContainer[_types_pb2.ProcessFunc]
+    options: _types_pb2.NodeOptions
     graph_part: GraphPart
     udf_part: UdfPart
     serialized_part: SerializedPart
     labels: _containers.RepeatedScalarFieldContainer[str]
     balance: str
-    def __init__(self, model_name: _Optional[str] = ..., model_type: _Optional[str] = ..., engine: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[TensorSpec, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[TensorSpec, _Mapping]]] = ..., functions: _Optional[_Iterable[_Union[FuncSpec, _Mapping]]] = ..., options: _Optional[_Union[NodeOptions, _Mapping]] = ..., graph_part: _Optional[_Union[GraphPart, _Mapping]] = ..., udf_part: _Optional[_Union[UdfPart, _Mapping]] = ..., serialized_part: _Optional[_Union[SerializedPart, _Mapping]] = ..., labels: _Optional[_Iterable[str]] = ..., balance: _Optional[str] = ...) -> None: ...
+    def __init__(self, model_name: _Optional[str] = ..., model_type: _Optional[str] = ..., engine: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[_types_pb2.TensorSpec, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[_types_pb2.TensorSpec, _Mapping]]] = ..., functions: _Optional[_Iterable[_Union[_types_pb2.ProcessFunc, _Mapping]]] = ..., options: _Optional[_Union[_types_pb2.NodeOptions, _Mapping]] = ..., graph_part: _Optional[_Union[GraphPart, _Mapping]] = ..., udf_part: _Optional[_Union[UdfPart, _Mapping]] = ..., serialized_part: _Optional[_Union[SerializedPart, _Mapping]] = ..., labels: _Optional[_Iterable[str]] = ..., balance: _Optional[str] = ...) -> None: ...
 
 class EndpointDef(_message.Message):
     __slots__ = ("name", "depth", "overflow", "dummy", "max_age")

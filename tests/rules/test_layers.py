@@ -11,6 +11,7 @@ LAYERS = [
     ({"errors", "proto"}, False),
     ({"cann_options"}, False),
     ({"types", "options"}, True),
+    ({"types_serde"}, False),
     ({"message"}, False),
     ({"graph", "model"}, False),
     ({"recording"}, False),

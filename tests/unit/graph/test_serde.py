@@ -38,6 +38,7 @@ from dflow_core.graph import (
     serialize_graph,
 )
 from dflow_core.proto import graph_pb2 as pb
+from dflow_core.proto import types_pb2
 from dflow_core.types import DataType, FuncSpec, TensorSpec
 from tests.unit.graph.kit import func
 
@@ -336,8 +337,8 @@ def edit(change) -> bytes:
         (lambda g: setattr(g.nodes[0].options, "call_timeout", float("nan")), "node 'det': call_timeout"),
         (lambda g: setattr(g.nodes[0].input_maps[0].attrs[0].count, "size", 0), "node 'det': CountBatch batch_size"),
         (lambda g: g.nodes[0].queues[9].CopyFrom(pb.Queue()), "node 'det': expected an output"),
-        (lambda g: g.nodes[0].attrs["a"].CopyFrom(pb.Value()), "node 'det': a value that is none"),
-        (lambda g: g.nodes[0].attrs["a"].CopyFrom(pb.Value(number=1)), "attribute 'a' of a type"),
+        (lambda g: g.nodes[0].attrs["a"].CopyFrom(types_pb2.Value()), "node 'det': a value that is none"),
+        (lambda g: g.nodes[0].attrs["a"].CopyFrom(types_pb2.Value(number=1)), "attribute 'a' of a type"),
         (lambda g: g.nodes[1].point.MergeFrom(pb.ProcessPoint(kind="model", graphs=["b"])), "without its path"),
         (lambda g: setattr(g.inputs[0].schema, "dtype", 99), "input 'x': 99 is not a valid DataType"),
         (lambda g: g.inputs.add(name="unused"), "no output needs"),
@@ -352,9 +353,9 @@ def test_wrong_content_is_refused_with_the_node_it_is_at(change, words):
 
 
 def test_values_nested_without_end_are_refused():
-    value = pb.Value(integer=1)
-    for _ in range(10):
-        value = pb.Value(list=pb.ListValue(items=[value]))
+    value = types_pb2.Value(integer=1)
+    for _ in range(20):
+        value = types_pb2.Value(list=types_pb2.ListValue(items=[value]))
     with pytest.raises(ModelFormatError, match="none"):
         deserialize_graph(edit(lambda g: g.nodes[0].attrs["a"].CopyFrom(value)))
 

@@ -186,8 +186,8 @@ def test_an_altered_partition_is_named_with_its_byte(flow_model):
 
 def test_another_version_is_named(flow_model):
     data = bytearray(to_bytes(flow_model))
-    data[8] = 2
-    with pytest.raises(ModelFormatError, match="format version 2; this dflow reads version 1"):
+    data[8] = 1
+    with pytest.raises(ModelFormatError, match="format version 1; this dflow reads version 2"):
         read_om(data)
 
 

@@ -20,18 +20,18 @@ from dflow_core.model.serde import (
     serialize_submodel,
 )
 from dflow_core.proto import model_pb2 as pb
+from dflow_core.proto import types_pb2
 from dflow_core.types import DataType, FuncSpec, NodeOptions, TensorSpec
 
 SCALARS = st.one_of(
     st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.text(max_size=20),
     st.sampled_from(DataType),
 )
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=4), max_leaves=10)
+
+
 def packed(model: PneModel) -> bytes:
     return b"".join(pack_submodel(model))
-
-
-
-VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=4), max_leaves=10)
 
 
 def test_every_kind_of_submodel_survives_the_round_trip(flow_model):
@@ -195,9 +195,9 @@ def test_a_submodel_with_the_wrong_number_of_sections_is_refused(graph_model):
         pb.SubmodelDef(model_name="n").SerializeToString(),
         pb.SubmodelDef(model_type="graph", udf_part=pb.UdfPart()).SerializeToString(),
         pb.SubmodelDef(
-            model_type="udf", udf_part=pb.UdfPart(), inputs=[pb.TensorSpec(dtype=99)]
+            model_type="udf", udf_part=pb.UdfPart(), inputs=[types_pb2.TensorSpec(dtype=99)]
         ).SerializeToString(),
-        pb.SubmodelDef(model_type="udf", udf_part=pb.UdfPart(params={"a": pb.Value()})).SerializeToString(),
+        pb.SubmodelDef(model_type="udf", udf_part=pb.UdfPart(params={"a": types_pb2.Value()})).SerializeToString(),
         b"\xff" * 20,
         b"\x0a\x02\xff\xff",
     ],
