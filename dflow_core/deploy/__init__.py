@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dflow_core.deploy.called_instances import with_called_instances
-    from dflow_core.deploy.deploy_template import write_deploy_template
     from dflow_core.deploy.door import Address, addresses, ask_all
     from dflow_core.deploy.local import LocalDeployer, LocalDeployment
     from dflow_core.deploy.memory import MemoryEstimate, estimate_memory
@@ -38,7 +37,6 @@ __all__ = [
     "place_nodes",
     "plan_deployment",
     "with_called_instances",
-    "write_deploy_template",
 ]
 
 _HOMES = {
@@ -53,7 +51,6 @@ _HOMES = {
     "place_nodes": "placing",
     "plan_deployment": "planner",
     "with_called_instances": "called_instances",
-    "write_deploy_template": "deploy_template",
     "Resources": "resources",
     "machine_resources": "resources",
 }

@@ -8,6 +8,7 @@ from dflow_core.graph.attributes import NODE_ATTRIBUTES, OVERFLOWS, Attribute, A
 from dflow_core.graph.batching import Batch, CountBatch, TimeBatch
 from dflow_core.graph.check_types import Describe, PointDescription
 from dflow_core.graph.compile_config import read_compile_config
+from dflow_core.graph.deploy_template import write_deploy_template
 from dflow_core.graph.exchange import exchange_point
 from dflow_core.graph.flow_data import FlowData
 from dflow_core.graph.flow_graph import FlowGraph, Outputs
@@ -77,4 +78,5 @@ __all__ = [
     "running",
     "save_graph",
     "serialize_graph",
+    "write_deploy_template",
 ]

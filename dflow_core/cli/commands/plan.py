@@ -9,7 +9,8 @@ from dflow_core.cli.output import Output, counted, seconds, size
 from dflow_core.cli.services import Services
 from dflow_core.cli.target import load_target
 from dflow_core.compiler import BuildReport
-from dflow_core.deploy import MemoryEstimate, estimate_memory, write_deploy_template
+from dflow_core.deploy import MemoryEstimate, estimate_memory
+from dflow_core.graph import write_deploy_template
 from dflow_core.model import DeployPlan
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from dflow_core.deploy import place_nodes, plan_deployment, write_deploy_template
+from dflow_core.deploy import place_nodes, plan_deployment
 from dflow_core.deploy.placing import Placed, host_type
 from dflow_core.deploy.resources import Resources
 from dflow_core.errors import PlacementError, PluginError, UsageError
-from dflow_core.graph import FlowData, FlowGraph, FuncProcessPoint
+from dflow_core.graph import FlowData, FlowGraph, FuncProcessPoint, write_deploy_template
 from dflow_core.model import DeployPlan, Endpoint, FlowModel, GraphModel, InvokedEndpoints, Route, UdfModel
 from dflow_core.options import Options
 from dflow_core.spi import EngineDevice, EngineEntry
@@ -322,7 +322,7 @@ def test_a_template_lists_every_node_from_the_last_output_backwards(tmp_path):
     b.set_alias("second")
     graph = FlowGraph([b(a(x)), c(x)])
     path = tmp_path / "deploy.json"
-    write_deploy_template(graph, str(path))
+    assert write_deploy_template(graph, str(path)) == 3
     entries = json.loads(path.read_text())["batch_deploy_info"]
     assert [entry["flow_node_list"] for entry in entries] == [["c"], ["second"], ["a"]]
     assert {entry["logic_device_list"] for entry in entries} == {"0:0:0:0"}

@@ -81,10 +81,6 @@ class FlowGraph:
         """Whether its first feed was."""
         return self._runner.was_fed
 
-    def reachable_nodes(self) -> list[FlowNode]:
-        """Its nodes, in the order they are found from the last output on."""
-        return self._nodes
-
     def set_contains_n_mapping_node(self, contains_n_mapping_node: bool) -> None:
         """Declare that some node gives more or fewer messages than it gets; transaction ids of the user then count.
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
+
+from dflow_core.graph import write_deploy_template
 
 if TYPE_CHECKING:
     from dataflow.dataflow import FlowGraph
 
 __all__ = ["generate_deploy_template"]
-
-_FIRST_DEVICE = "0:0:0:0"
 
 
 def generate_deploy_template(graph: FlowGraph, file_path: str) -> None:
@@ -19,9 +18,9 @@ def generate_deploy_template(graph: FlowGraph, file_path: str) -> None:
     Args:
         graph: The graph.
         file_path: The file; name it in the option `ge.experiment.data_flow_deploy_info_path`.
+
+    Raises:
+        UsageError: the file cannot be written.
     """
-    names = [node.alias or node.name for node in graph.reachable_nodes()]
-    entries = [{"flow_node_list": [name], "logic_device_list": _FIRST_DEVICE} for name in names]
-    with open(file_path, "w", encoding="utf-8") as file:
-        json.dump({"batch_deploy_info": entries}, file, indent=4)
-    print(f"generated deploy template with {len(entries)} nodes: {file_path}")
+    count = write_deploy_template(graph.core_graph, file_path)
+    print(f"generated deploy template with {count} nodes: {file_path}")
