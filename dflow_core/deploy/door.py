@@ -8,7 +8,7 @@ the answer one JSON document. Each visitor is served by a thread of his own with
 from __future__ import annotations
 
 import contextlib
-import itertools
+import errno
 import json
 import os
 import re
@@ -33,7 +33,7 @@ _VISITORS = 4
 _PATIENCE = 5.0
 _LONGEST_QUESTION = 64
 _MOST_BYTES = 16 << 20
-_numbers = itertools.count()
+_MOST_DOORS = 10_000
 
 
 class Door:
@@ -51,7 +51,7 @@ class Door:
         self._free = threading.Semaphore(_VISITORS)
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self.socket.bind(f"\0dflow-{os.geteuid()}-{os.getpid()}-{next(_numbers)}")
+            _bind(self.socket)
             self.socket.listen(_VISITORS)
             self.socket.setblocking(False)
         except BaseException:
@@ -181,6 +181,20 @@ def ask_all(
         return []
     with ThreadPoolExecutor(min(32, len(found)), "dflow-ask") as pool:
         return list(pool.map(one, found))
+
+
+def _bind(door: socket.socket) -> None:
+    """Give it the first name of this process that no other door has.
+
+    Raises:
+        OSError: there is none.
+    """
+    for number in range(_MOST_DOORS):
+        try:
+            return door.bind(Address(os.getpid(), os.geteuid(), number).name)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or number == _MOST_DOORS - 1:
+                raise
 
 
 def _user_of(end: socket.socket) -> int:

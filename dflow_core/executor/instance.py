@@ -40,6 +40,7 @@ from dflow_core.spi import (
     Queue,
     WorkerContext,
     WorkerLoader,
+    set_running,
 )
 from dflow_core.types import AlignLimits, FuncSpec
 
@@ -87,6 +88,7 @@ class InstanceRunner:
         self._doorbell: Doorbell | None = None
         self._runner: NodeRunner | None = None
         self._worker: NodeWorker | None = None
+        self._params: FuncParams | None = None
         self._trace: CallTrace | None = None
         self._called: dict[str, CalledGraph] = {}
         self._streams = Streams()
@@ -119,7 +121,7 @@ class InstanceRunner:
             alloc=lambda shape, dtype: alloc_tensor(shape, dtype, self._alloc),
             udf_factory=self._udf_factory, report=self._report, stays_here=self._stays_here,
         )
-        params = FuncParams(
+        self._params = params = FuncParams(
             model.name, plan.index, plan.count, plan.device, plan.threads, len(plan.inputs), len(plan.outputs),
             model.params if isinstance(model, UdfModel) else {}, tuple(one.key for one in plan.invoked),
             model.balance,
@@ -168,6 +170,7 @@ class InstanceRunner:
             return self._worker.run()
         assert self._runner is not None, "load() first"
         set_current_transaction(self._runner.current_transaction)
+        set_running(self._params)
         self._lane = lane = self._fast_lane()
         try:
             if lane is not None:

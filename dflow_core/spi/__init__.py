@@ -22,6 +22,7 @@ from dflow_core.spi.flow_func import FlowFunc, FuncParams, GraphCall, InputQueue
 from dflow_core.spi.hooks import ENTRY_POINT_GROUP, SPI_VERSION, hookimpl, hookspec
 from dflow_core.spi.native_table import NATIVE_ABI, NativeTable, include_dir
 from dflow_core.spi.node_worker import BoardWords, NodeLinks, NodeWorker
+from dflow_core.spi.running import running, running_as, set_running
 from dflow_core.spi.transport import (
     Doorbell,
     GroupConfig,
@@ -83,6 +84,9 @@ __all__ = [
     "hookimpl",
     "hookspec",
     "include_dir",
+    "running",
+    "running_as",
     "same_sizes",
     "same_sizes_text",
+    "set_running",
 ]

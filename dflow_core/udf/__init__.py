@@ -9,7 +9,6 @@ from dflow_core.udf.packaging import MethodSpec, PythonFunc, pack, unpack
 from dflow_core.udf.pickling import goes_by_name
 from dflow_core.udf.python_func import python_funcs
 from dflow_core.udf.queues import FlowMsgQueue, InputOnlyQueue, MessageQueue
-from dflow_core.udf.running import running
 
 __all__ = [
     "AffinityPolicy",
@@ -30,6 +29,5 @@ __all__ = [
     "logger",
     "pack",
     "python_funcs",
-    "running",
     "unpack",
 ]

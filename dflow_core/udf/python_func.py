@@ -11,15 +11,16 @@ import inspect
 from collections.abc import Callable, Sequence
 
 from dflow_core.errors import NodeError, UsageError
-from dflow_core.graph import running
+from dflow_core.graph import running as calling
 from dflow_core.message import ALIGN_FAILED, FlowMsg, MsgInfo, decode, msg_types
-from dflow_core.spi import FlowFunc, FuncParams, InputQueue, RunContext
+from dflow_core.spi import FlowFunc, FuncParams, InputQueue, RunContext, running_as
 from dflow_core.types import FuncSpec
 from dflow_core.udf.codes import STATUS_EXIT, SUCCESS
 from dflow_core.udf.meta import MetaParams, MetaRunContext
 from dflow_core.udf.packaging import MethodSpec, PythonFunc
 from dflow_core.udf.queues import FlowMsgQueue, MessageQueue
-from dflow_core.udf.running import announce
+
+_CALLS_NONE: contextlib.nullcontext[None] = contextlib.nullcontext()
 
 
 class Instance:
@@ -35,6 +36,11 @@ class Instance:
         self._target: object = None
         self._is_ready = False
         self._resets: object = None
+        self._params: FuncParams | None = None
+
+    def inside(self) -> contextlib.AbstractContextManager[None]:
+        """Says which instance this is, while user code runs."""
+        return running_as(self._params)
 
     def init(self, params: FuncParams) -> None:
         """Make the object; the second function of the same node finds it made.
@@ -45,7 +51,12 @@ class Instance:
         """
         if self._is_ready:
             return
-        announce(params)
+        self._params = params
+        with self.inside():
+            self._make(params)
+        self._is_ready = True
+
+    def _make(self, params: FuncParams) -> None:
         package = self._package
         self._target = package.target
         if package.kind == "class":
@@ -54,7 +65,6 @@ class Instance:
         elif package.kind == "flow_func" and inspect.isclass(package.target):
             self._target = package.target()
             self._init_flow_func(params)
-        self._is_ready = True
 
     def bound(self, name: str) -> Callable[..., object]:
         """The callable of a function: the target itself, or a method of it."""
@@ -67,7 +77,8 @@ class Instance:
         """Call the object's own `on_lost`, if it has one and is an instance of a user's class."""
         told = getattr(self._target, "on_lost", None) if self._package.kind != "function" else None
         if callable(told):
-            told(trans_id)
+            with self.inside():
+                told(trans_id)
 
     def reset(self, face: object) -> None:
         """Call the object's `reset_func_state`, if it has one; once, though each function of the node asks for it.
@@ -79,7 +90,8 @@ class Instance:
         hook = getattr(self._target, "reset_func_state", None)
         if self._resets is not face or not callable(hook):
             return
-        code = hook()
+        with self.inside():
+            code = hook()
         if code not in (None, SUCCESS):
             raise NodeError(f"reset_func_state returned {code}", ret_code=_as_int(code))
 
@@ -87,9 +99,9 @@ class Instance:
         """Call the object's own `close`, if it has one and is an instance of a user's class."""
         closer = getattr(self._target, "close", None) if self._package.kind != "function" else None
         self._target, self._is_ready = None, False
-        announce(None)
         if callable(closer):
-            closer()
+            with self.inside():
+                closer()
 
     def _init_flow_func(self, params: FuncParams) -> None:
         starter = getattr(self._target, "init_flow_func", None)
@@ -122,21 +134,18 @@ class ValueFunc(FlowFunc):
         self._calls_graphs = bool(params.called)
 
     def proc(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
-        if self._calls_graphs:
-            with running(context):
-                self._work(context, inputs)
-        else:
-            self._work(context, inputs)
-
-    def _work(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
         assert self._call is not None, "init() first"
         values = [_value(msg) for msg in inputs]
-        self.deliver(context, self._call(values) if self._spec.gather else self._call(*values))
+        with self._instance.inside(), self._calls(context):
+            self.deliver(context, self._call(values) if self._spec.gather else self._call(*values))
 
     def proc_queues(self, context: RunContext, queues: Sequence[InputQueue]) -> None:
         assert self._call is not None, "init() first"
-        with running(context) if self._calls_graphs else contextlib.nullcontext():
+        with self._instance.inside(), self._calls(context):
             self.deliver(context, self._call(*map(FlowMsgQueue, queues)))
+
+    def _calls(self, context: RunContext) -> contextlib.AbstractContextManager[None]:
+        return calling(context) if self._calls_graphs else _CALLS_NONE
 
     def direct(self) -> Callable[..., object] | None:
         return self._call if self._method.choice_output is None else None
@@ -206,12 +215,14 @@ class MessageFunc(FlowFunc):
         assert self._call is not None, "init() first"
         # Heads of their own: what the function sets on an input is for what it sends on, not for all it sends.
         given = [FlowMsg(msg.info.copy(), msg.body, msg.aux, msg.block) for msg in inputs]
-        self._check(self._call(MetaRunContext(context, inputs, self._spec.outputs, self._balance), given))
+        with self._instance.inside():
+            self._check(self._call(MetaRunContext(context, inputs, self._spec.outputs, self._balance), given))
 
     def on_exception(self, context: RunContext, code: int, user_context_id: int, head: MsgInfo) -> None:
         assert self._call is not None, "init() first"
         told = MetaRunContext(context, (), self._spec.outputs, self._balance, head, (code, user_context_id))
-        self._check(self._call(told, []))
+        with self._instance.inside():
+            self._check(self._call(told, []))
 
     def on_lost(self, trans_id: int) -> None:
         self._instance.tell_lost(trans_id)
@@ -219,7 +230,8 @@ class MessageFunc(FlowFunc):
     def proc_queues(self, context: RunContext, queues: Sequence[InputQueue]) -> None:
         assert self._call is not None, "init() first"
         run_context = MetaRunContext(context, (), self._spec.outputs, self._balance, names_answers=True)
-        code = self._call(run_context, [MessageQueue(one) for one in queues])
+        with self._instance.inside():
+            code = self._call(run_context, [MessageQueue(one) for one in queues])
         if code != STATUS_EXIT:
             self._check(code)
 

@@ -16,7 +16,6 @@ from dataflow.utils import log
 from dataflow.utils import utils as helpers
 from dataflow.utils.msg_type_register import MsgTypeRegister
 from dataflow.utils.name_scope import name_scope, reset_name_scope
-from dflow_core.udf.running import announce
 
 
 @pytest.fixture(autouse=True)
@@ -123,7 +122,6 @@ def test_log_lines_name_the_logger_and_the_place() -> None:
 
 
 def test_running_information_is_for_functions() -> None:
-    announce(None)  # a function that another test did not close may still be known
     out = io.StringIO()
     with redirect_stdout(out):
         assert df.get_running_device_id() is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from dataflow.utils import log
-from dflow_core import udf
+from dflow_core.spi import running as running_here
 
 __all__ = [
     "get_running_device_id",
@@ -27,25 +27,25 @@ class _Said:
 
 def get_running_device_id() -> int | None:
     """Number of the device the function runs on; None, and a line in the log, outside a function."""
-    running = udf.running()
-    return _ask("device_id", None if running is None else int(running.device.rpartition(":")[2] or 0))
+    found = running_here()
+    return _ask("device_id", None if found is None else int(found.device.rpartition(":")[2] or 0))
 
 
 def get_running_instance_id() -> int | None:
     """Number of this instance of the node, from 0; None, and a line in the log, outside a function."""
-    running = udf.running()
-    return _ask("instance_id", None if running is None else running.instance)
+    found = running_here()
+    return _ask("instance_id", None if found is None else found.instance)
 
 
 def get_running_instance_num() -> int | None:
     """How many instances the node has; None, and a line in the log, outside a function."""
-    running = udf.running()
-    return _ask("instance_num", None if running is None else running.instance_count)
+    found = running_here()
+    return _ask("instance_num", None if found is None else found.instance_count)
 
 
 def get_running_in_udf() -> bool:
     """Whether this process runs functions."""
-    return bool(_Said.values.get("in_udf", udf.running() is not None))
+    return bool(_Said.values.get("in_udf", running_here() is not None))
 
 
 def set_running_device_id(device_id: int) -> None:
