@@ -136,7 +136,7 @@ class RunningGraph:
         """The answer to a question from outside: `ps` (counters) or `stacks` (where every process is)."""
         if question == "ps":
             stats = self.stats()
-            return {**dataclasses.asdict(stats), "status": stats.status}
+            return {**dataclasses.asdict(stats), "status": stats.status, "notes": stats.notes}
         if question == "stacks":
             found = self.deployment.stacks() if self.deployment is not None else {}
             return {"graph": self.model.name, "pid": os.getpid(), "stacks": {"application": own_stacks(), **found}}

@@ -238,7 +238,7 @@ class NodeOptions:
         env: Python interpreter (or virtual environment folder) to run it with; "" is this one.
         call_timeout: Seconds one call may take before its process is ended; 0 is no limit.
         on_error: `continue` ends the transaction of a failing call; `stop` ends the graph.
-        restarts: How often an executor that died may be started again within a minute.
+        restarts: How often an executor that died may be started again within `restart_window`.
         process: Name of a process to share with other instances of the same engine; "" lets the plan decide.
         dispatch: How messages are shared out over several instances: `free` (who is free takes the next one),
             `transaction` (one after the other by transaction id, or by transaction and route label), `least_loaded`
@@ -247,6 +247,10 @@ class NodeOptions:
         when_lost: What follows when an executor dies: `restart` starts it again within `restarts`, and lets the other
             instances go on when that is over; `degrade` lets them go on at once, and starts only the last one again;
             `always` starts it again however often; `never` does not. Without another instance the graph ends.
+        restart_window: Seconds in which `restarts` are counted.
+        restart_delay: Seconds before an executor that died soon after its start is started for the second time in a
+            row; the first start follows at once, and each further pause is twice as long.
+        restart_delay_max: The longest such pause, seconds. One that has lived longer than that did not die soon.
     """
 
     instances: int = 1
@@ -258,3 +262,6 @@ class NodeOptions:
     process: str = ""
     dispatch: str = ""
     when_lost: str = "restart"
+    restart_window: float = 60.0
+    restart_delay: float = 0.05
+    restart_delay_max: float = 1.0

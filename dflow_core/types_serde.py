@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dflow_core.errors import PackagingError
 from dflow_core.proto import types_pb2 as pb
 from dflow_core.types import DataType, FuncSpec, NodeOptions, TensorSpec
@@ -47,15 +49,22 @@ def serialize_options(options: NodeOptions) -> pb.NodeOptions:
     return pb.NodeOptions(
         instances=options.instances, threads=options.threads, env=options.env, call_timeout=options.call_timeout,
         on_error=options.on_error, restarts=options.restarts, process=options.process, dispatch=options.dispatch,
-        when_lost=options.when_lost,
+        when_lost=options.when_lost, restart_window=options.restart_window, restart_delay=options.restart_delay,
+        restart_delay_max=options.restart_delay_max,
     )
 
 
 def deserialize_options(proto: pb.NodeOptions) -> NodeOptions:
     """The inverse of `serialize_options`."""
-    return NodeOptions(
+    known = NodeOptions(
         proto.instances, proto.threads, proto.env, proto.call_timeout, proto.on_error, proto.restarts, proto.process,
         proto.dispatch, proto.when_lost or "restart",
+    )
+    if not proto.restart_window:
+        return known
+    return replace(
+        known, restart_window=proto.restart_window, restart_delay=proto.restart_delay,
+        restart_delay_max=proto.restart_delay_max,
     )
 
 

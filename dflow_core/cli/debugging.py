@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dflow_core.message import FlowMsg
 from dflow_core.spi import FlowFunc, FuncParams, RunContext
 
-SKIPPED = ("dflow_core", "dflow_core.*", "numpy", "numpy.*", "cloudpickle", "cloudpickle.*")
+SKIPPED = ("dflow_core", "dflow_core.*", "numpy", "numpy.*", "cloudpickle", "cloudpickle.*", "contextlib")
 """Modules it does not stop in, so that its first stop is the user's function."""
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dflow_core.deploy.placing import Placed, place_nodes
     from dflow_core.deploy.planner import plan_deployment
     from dflow_core.deploy.resources import Resources, machine_resources
+    from dflow_core.deploy.restart_policy import restart_policies
 
 __all__ = [
     "Address",
@@ -36,6 +37,7 @@ __all__ = [
     "machine_resources",
     "place_nodes",
     "plan_deployment",
+    "restart_policies",
     "with_called_instances",
 ]
 
@@ -51,6 +53,7 @@ _HOMES = {
     "place_nodes": "placing",
     "plan_deployment": "planner",
     "with_called_instances": "called_instances",
+    "restart_policies": "restart_policy",
     "Resources": "resources",
     "machine_resources": "resources",
 }

@@ -20,15 +20,12 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, TypeAlias
 
+from dflow_core.deploy.restart_policy import RestartPolicy, Restarts
 from dflow_core.model.control_serde import Failure
 
-WINDOW = 60.0
-_FIRST_DELAY = 0.05
-_LONGEST_DELAY = 1.0
-_SHORT_LIFE = 1.0
 _HISTORY = 32
 
 
@@ -148,6 +145,19 @@ class GiveUp:
     started: bool
 
 
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """That it is not started again.
+
+    Args:
+        at: When that was decided, seconds on the monotonic clock.
+        why: In words.
+    """
+
+    at: float
+    why: str
+
+
 Instruction: TypeAlias = Launch | Kill | Recover | WakeAfter | GiveUp
 
 
@@ -156,18 +166,21 @@ class Lifecycle:
 
     Args:
         name: Its name, for errors.
-        restarts: How often it may be started again within a minute.
+        policy: What follows when it is lost.
+
+    Attributes:
+        restarted: How often it was started again.
+        given_up: That it is not started any more, or None.
     """
 
-    def __init__(self, name: str, restarts: int) -> None:
+    def __init__(self, name: str, policy: RestartPolicy) -> None:
         self.name = name
         self.state = State.IDLE
         self.restarted = 0
-        self._restarts = restarts
-        self._recent: deque[float] = deque()
+        self.given_up: GivenUp | None = None
+        self._restarts = Restarts(policy)
         self._was_running = False
         self._loaded_at = 0.0
-        self._short_lives = 0
         self._why: Failure | None = None
         self._history: deque[str] = deque(maxlen=_HISTORY)
 
@@ -212,8 +225,7 @@ class Lifecycle:
 
     def _unable(self, event: Event, now: float) -> list[Instruction]:
         assert isinstance(event, Unable)
-        self.state = State.FAILED
-        return [Kill(), GiveUp(event.failure, self._was_running)]
+        return [Kill(), self._give_up(event.failure, now)]
 
     def _overdue(self, event: Event, now: float) -> list[Instruction]:
         assert isinstance(event, Overdue)
@@ -228,36 +240,24 @@ class Lifecycle:
             self.state = State.STOPPED
             return [Recover(why.message)]
         if not self._was_running:
-            self.state = State.FAILED
-            return [Recover(why.message), GiveUp(why, False)]
+            return [Recover(why.message), self._give_up(why, now)]
         if event.is_spare:
-            self.state = State.FAILED
-            return [Recover(why.message), GiveUp(why, True)]
-        while self._recent and now - self._recent[0] > WINDOW:
-            self._recent.popleft()
-        if len(self._recent) >= self._restarts:
-            self.state = State.FAILED
-            return [Recover(why.message), GiveUp(self._too_often(why), True)]
-        delay = self._delay(now)
-        self._recent.append(now)
+            spare = replace(why, message=f"{why.message}; `when_lost='degrade'` leaves its work to other instances")
+            return [Recover(why.message), self._give_up(spare, now)]
+        lived = now - self._loaded_at if self.state is State.RUNNING else None
+        delay = self._restarts.after_loss(now, lived)
+        if delay is None:
+            refused = replace(
+                why, message=f"{why.message}; {self._restarts.refusal}",
+                hint=why.hint or self._restarts.policy.advice,
+            )
+            return [Recover(why.message), self._give_up(refused, now)]
         self.state = State.BACKOFF
         return [Recover(why.message), WakeAfter(delay)]
 
-    def _delay(self, now: float) -> float:
-        """None after a life of some length; ever longer ones after lives that ended at once."""
-        long = self.state is State.RUNNING and now - self._loaded_at > _SHORT_LIFE
-        self._short_lives = 0 if long else self._short_lives + 1
-        if self._short_lives <= 1:
-            return 0.0
-        return min(_FIRST_DELAY * 2.0 ** (self._short_lives - 2), _LONGEST_DELAY)
-
-    def _too_often(self, why: Failure) -> Failure:
-        times = len(self._recent)
-        again = f"started again {times} time{'s' * (times != 1)} within a minute" if times else "not started again"
-        return Failure(
-            why.kind, f"{why.message}; it was {again}, and `restarts={self._restarts}` allows no more",
-            why.traceback, why.node, why.instance, why.hint or "mend the cause, or set `restarts` of the node higher",
-        )
+    def _give_up(self, failure: Failure, now: float) -> GiveUp:
+        self.state, self.given_up = State.FAILED, GivenUp(now, failure.message)
+        return GiveUp(failure, self._was_running)
 
     def _stop(self, event: Event, now: float) -> list[Instruction]:
         self.state = State.STOPPING

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 from dflow_core.deploy.child import ChildSettings
@@ -347,11 +348,13 @@ def _folder() -> str:
 
 
 def _statuses(member: Member) -> list[InstanceStatus]:
-    process = member.process
+    process, end = member.process, member.life.given_up
+    given_up = (time.monotonic() - end.at, end.why) if end is not None else None
     return [
         InstanceStatus(
             plan.model, plan.index, member.plan.name, process.pid if process is not None else 0,
             member.life.state.value, member.life.restarted, state.calls, state.busy, state.current,
+            given_up,
         )
         for plan in member.plan.instances
         for state in [member.states.get((plan.model, plan.index), InstanceState(plan.model, plan.index))]

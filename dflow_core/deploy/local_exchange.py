@@ -36,8 +36,8 @@ class LocalExchange(Exchange):
         self._pairs: dict[Member, Member] = {}
         for member in supervisor.members:
             if any(instance.model in names for instance in member.plan.instances):
-                restarts = supervisor.restarts_of(member.plan)
-                self._pairs[member] = supervisor.succession.heir_of(member, self._files, restarts)
+                policy = supervisor.policy_of(member.plan)
+                self._pairs[member] = supervisor.succession.heir_of(member, self._files, policy)
 
     def load(self) -> None:
         """Start the heirs, and wait until they have loaded.

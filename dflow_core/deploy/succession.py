@@ -14,6 +14,7 @@ from dflow_core.deploy.lifecycle import Begin, Event, Lifecycle, State, StopAske
 from dflow_core.deploy.member import Heir, Member
 from dflow_core.deploy.model_files import ModelFiles
 from dflow_core.deploy.orders import Answer, OrderDesk
+from dflow_core.deploy.restart_policy import RestartPolicy
 from dflow_core.errors import DflowError
 from dflow_core.message import HEAD_SIZE, FlowMsg
 from dflow_core.model.control_serde import OrderKind
@@ -42,9 +43,9 @@ class Succession:
         return self._done is not None
 
     @staticmethod
-    def heir_of(member: Member, files: ModelFiles, restarts: int) -> Member:
+    def heir_of(member: Member, files: ModelFiles, policy: RestartPolicy) -> Member:
         """A member that can take the place of another."""
-        life = Lifecycle(member.plan.name, restarts)
+        life = Lifecycle(member.plan.name, policy)
         return Member(member.plan, life, member.log, heir=Heir(files, threading.Event()))
 
     def bring_up(self, heirs: Sequence[Member]) -> None:

@@ -40,10 +40,11 @@ from dflow_core.deploy.output import OutputForwarder
 from dflow_core.deploy.processes import describe_exit
 from dflow_core.deploy.queue_closer import QueueCloser
 from dflow_core.deploy.recovery import Cause, answers_for, merge_dead_parts
+from dflow_core.deploy.restart_policy import RestartPolicy
 from dflow_core.deploy.start_watch import StartWatch
 from dflow_core.deploy.status_board import StatusBoard
 from dflow_core.deploy.succession import Succession
-from dflow_core.deploy.survivors import UNLIMITED, Survivors
+from dflow_core.deploy.survivors import Survivors
 from dflow_core.errors import ClosedError, DeployError, DflowError, PeerGoneError, UsageError
 from dflow_core.model import DeployPlan, ExceptionTable, PneModel, ProcessPlan
 from dflow_core.model.control_serde import (
@@ -148,11 +149,9 @@ class Supervisor:
         """Give an order to every executor that runs (any thread)."""
         self._loop.post(lambda: self.desk.give(self._running(), kind, answer))
 
-    def restarts_of(self, plan: ProcessPlan) -> int:
-        """How often a process may be started again within a minute."""
-        options = [self.models[instance.model].options for instance in plan.instances]
-        budgets = {"never": 0, "always": UNLIMITED}
-        return min((budgets.get(option.when_lost, option.restarts) for option in options), default=0)
+    def policy_of(self, plan: ProcessPlan) -> RestartPolicy:
+        """What follows when a process is lost."""
+        return RestartPolicy.of([self.models[instance.model].options for instance in plan.instances])
 
     @property
     def _everyone(self) -> tuple[Member, ...]:
@@ -164,7 +163,7 @@ class Supervisor:
         self._loop.close(timeout)
 
     def _member(self, plan: ProcessPlan) -> Member:
-        return Member(plan, Lifecycle(plan.name, self.restarts_of(plan)), self._output.open_log(label_of(plan)))
+        return Member(plan, Lifecycle(plan.name, self.policy_of(plan)), self._output.open_log(label_of(plan)))
 
     def _begin(self) -> None:
         for member in self.members:
@@ -341,8 +340,7 @@ class Supervisor:
                 self._closer.done(instance.model, instance.index)
 
     def _is_spare(self, member: Member) -> bool:
-        options = [self.models[instance.model].options for instance in member.plan.instances]
-        return all(option.when_lost == "degrade" for option in options) and self._survivors.of(member)
+        return self.policy_of(member.plan).when_lost == "degrade" and self._survivors.of(member)
 
     def _last_words(self, process: ExecutorProcess) -> list[ControlMessage] | None:
         try:

@@ -17,7 +17,6 @@ from dflow_core.model import DeployPlan, Route, index_of
 from dflow_core.spi import MemoryGroup
 
 _ALIVE = (State.RUNNING, State.STARTING, State.BACKOFF)
-UNLIMITED = 1 << 30
 
 
 class Survivors:

@@ -65,6 +65,7 @@ class NodeStats:
         blocked: Seconds spent waiting for room behind it.
         waiting: Seconds spent waiting for input.
         current: Transaction in work and for how many seconds; None between calls.
+        given_up: How many seconds ago it was given up, and why; None while it is not.
     """
 
     node: str
@@ -78,6 +79,7 @@ class NodeStats:
     blocked: float = 0.0
     waiting: float = 0.0
     current: tuple[int, float] | None = None
+    given_up: tuple[float, str] | None = None
 
 
 def board_name(node: str, instance: int) -> str:

@@ -48,11 +48,25 @@ class GraphStats:
         )
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """Which instances were started again, and which were given up and why, a sentence each."""
+        return tuple(_told(node) for node in self.nodes if node.restarts or node.given_up is not None)
+
+    @property
     def status(self) -> str:
         """`complete`, or `incomplete` and what was lost; before that `degraded` and which instances are missing."""
         missing = [f"{node.node}#{node.instance}" for node in self.nodes if node.state == "failed"]
         text = f"incomplete: lost {'; '.join(self.losses)}" if self.losses else "complete"
         return f"degraded: without {', '.join(missing)}; {text}" if missing else text
+
+
+def _told(node: NodeStats) -> str:
+    count = node.restarts
+    again = f"started again {count} time{'s' * (count != 1)}" if count else "never started again"
+    if node.given_up is None:
+        return f"{node.node}#{node.instance}: {again}"
+    ago, why = node.given_up
+    return f"{node.node}#{node.instance}: {again}, given up {ago:.0f} s ago: {why}"
 
 
 def _counted(edge: QueueStats) -> str:
@@ -90,10 +104,10 @@ class StatsReader:
     def _node(self, status: InstanceStatus) -> NodeStats:
         counted = self._meters[status.node, status.instance].read(status.pid, status.state, status.restarts)
         if counted is not None:
-            return counted
+            return replace(counted, given_up=status.given_up) if status.given_up is not None else counted
         return NodeStats(
             status.node, status.instance, status.pid, status.state, status.restarts, status.calls, 0, status.busy,
-            current=status.current,
+            current=status.current, given_up=status.given_up,
         )
 
 

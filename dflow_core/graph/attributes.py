@@ -53,6 +53,7 @@ NODE_ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType({
 DISPATCHES = ("free", "transaction", "least_loaded", "sticky")
 OVERFLOWS = ("block", "drop_oldest", "drop_newest", "keep_latest", "max_age")
 WHEN_LOST = ("restart", "degrade", "always", "never")
+_DURATIONS = ("call_timeout", "restart_window", "restart_delay", "restart_delay_max")
 _NODE_OPTIONS = tuple(field.name for field in fields(NodeOptions))
 
 
@@ -113,14 +114,22 @@ def changed_options(current: NodeOptions, changes: Mapping[str, object]) -> Node
             known = (*_NODE_OPTIONS, "depth", "engine")
             raise OptionError(f"unknown node option {name!r}", hint=nearest(name, known))
         values[name] = _checked(name, value)
-    return replace(current, **values)  # type: ignore[arg-type]  # checked one by one above
+    changed = replace(current, **values)  # type: ignore[arg-type]  # checked one by one above
+    if changed.restart_delay > changed.restart_delay_max:
+        raise OptionError(
+            f"restart_delay={changed.restart_delay:g} s is longer than "
+            f"restart_delay_max={changed.restart_delay_max:g} s",
+            hint="set both",
+        )
+    return changed
 
 
 def _checked(name: str, value: object) -> int | float | str:
-    if name == "call_timeout":
-        if not isinstance(value, (int, float, timedelta)):
-            raise OptionError(f"call_timeout: expected seconds or a timedelta, got {value!r}")
-        return seconds(value, "call_timeout")
+    if name in _DURATIONS:
+        found = seconds(value, name)
+        if name == "restart_window" and not found:
+            raise OptionError("restart_window: expected more than 0 seconds, got 0", hint="`restarts=0` allows none")
+        return found
     if name in ("instances", "threads", "restarts"):
         return _whole(name, value, 1 if name == "instances" else 0)
     if not isinstance(value, str):

@@ -24,6 +24,7 @@ class InstanceStatus:
         calls: Calls finished.
         busy: Seconds spent in calls.
         current: Transaction in work and for how many seconds; None between calls, or where nobody knows.
+        given_up: How many seconds ago it was given up, and why; None while it is not.
     """
 
     node: str
@@ -35,6 +36,7 @@ class InstanceStatus:
     calls: int
     busy: float
     current: tuple[int, float] | None = None
+    given_up: tuple[float, str] | None = None
 
 
 class Exchange(abc.ABC):

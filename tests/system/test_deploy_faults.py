@@ -139,7 +139,7 @@ def test_an_executor_that_dies_too_often_ends_the_graph(warm):
         failure = running.deployment.failure()
         assert isinstance(failure, InstanceLostError)
         assert failure.node == "n0"
-        assert "SIGSEGV" in str(failure) and "started again 1 time within a minute" in str(failure)
+        assert "SIGSEGV" in str(failure) and "started again 1 time within 60 s" in str(failure)
         assert running.deployment.status()[0].state == "failed"
 
 

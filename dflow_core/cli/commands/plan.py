@@ -9,7 +9,7 @@ from dflow_core.cli.output import Output, counted, seconds, size
 from dflow_core.cli.services import Services
 from dflow_core.cli.target import load_target
 from dflow_core.compiler import BuildReport
-from dflow_core.deploy import MemoryEstimate, estimate_memory
+from dflow_core.deploy import MemoryEstimate, estimate_memory, restart_policies
 from dflow_core.graph import write_deploy_template
 from dflow_core.model import DeployPlan
 
@@ -40,7 +40,11 @@ def plan(
     processes = counted(len(found.processes), "process", "processes")
     output.line(f"{found.graph}: {processes} on {counted(found.cpus, 'CPU')}, queues by {found.transport}\n")
     _print_nodes(output, report)
+    policies = restart_policies(model, found)
     _print_processes(output, found)
+    words = [(name, policy.words) for name, policy in policies.items()]
+    output.table(["process", "when it is lost"], words, title="restarts")
+    output.line()
     _print_places(output, found)
     _print_budget(output, found)
     rows = [(queue.name, queue.depth, queue.overflow) for queue in found.queues]
@@ -57,6 +61,7 @@ def plan(
         "changes": report.changes,
         "seconds": report.seconds,
         "processes": found.processes,
+        "restarts": policies,
         "queues": found.queues,
         "memory": memory,
         "placements": found.placements,

@@ -56,6 +56,9 @@ def _print(output: Output, answer: Answer, earlier: Answer, span: float) -> None
     output.line(f"graph {answer.get('graph')} of process {answer.get('pid')}: {words}, "
                 f"{answer.get('in_flight')} in flight, {size(_number(answer, 'bytes_in_use'))}", style="bold")
     output.line(f"  {answer.get('status')}", style=None if answer.get("status") == "complete" else "yellow")
+    notes = answer.get("notes")
+    for note in notes if isinstance(notes, list) else ():
+        output.line(f"  {note}", style="yellow")
     old_nodes = {(node.get("node"), node.get("instance")): node for node in _list(earlier.get("nodes"))}
     output.table(_NODES, [_node(n, old_nodes.get((n.get("node"), n.get("instance"))), span)
                           for n in _list(answer.get("nodes"))])

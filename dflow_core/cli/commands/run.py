@@ -29,6 +29,7 @@ class Run:
     results: list[tuple[object, ...] | Exception] = field(default_factory=list)
     seconds: float = 0.0
     status: str = "complete"
+    notes: tuple[str, ...] = ()
 
     @property
     def good(self) -> list[tuple[object, ...]]:
@@ -69,7 +70,8 @@ def run(
         with graph:
             feeds = given or list(made_up(_specs(graph), count, shapes, seed))
             done = _stream(graph, feeds, in_flight, progress=not output.as_json and sys.stderr.isatty())
-            done.status = graph.stats().status
+            stats = graph.stats()
+            done.status, done.notes = stats.status, stats.notes
     _tell(output, done)
     left_out = save(target_file, done.outputs, done.good) if target_file else []
     for name in left_out:
@@ -120,6 +122,8 @@ def _tell(output: Output, done: Run) -> None:
     output.line(f"\n{done.fed} fed, {ends}, {seconds(done.seconds)}, {rate}")
     if done.status != "complete":
         output.line(done.status, style="yellow")
+    for note in done.notes:
+        output.line(note, style="yellow")
 
 
 def _document(name: str, done: Run) -> dict[str, object]:
@@ -130,8 +134,8 @@ def _document(name: str, done: Run) -> dict[str, object]:
         for result in done.results
     ]
     return {
-        "graph": name, "status": done.status, "fed": done.fed, "failed": done.failed, "seconds": done.seconds,
-        "results": results,
+        "graph": name, "status": done.status, "notes": done.notes, "fed": done.fed, "failed": done.failed,
+        "seconds": done.seconds, "results": results,
     }
 
 

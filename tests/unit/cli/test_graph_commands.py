@@ -139,6 +139,7 @@ def test_the_plan_tells_processes_queues_memory_and_the_cache(cli, session, targ
         "0:0:1:0         npu:1   Ascend               line 7 of deploy.json",
         "threads: 2 on 2 CPUs",
         "as the node asks",
+        "CPU@cpu:0  started again up to 3 times in 60 s, pauses of 0.05 to 1 s",
         "drop_oldest",
         "memory: models 1 B, full queues 0 B",
         "- 1 node pruned",
@@ -154,6 +155,9 @@ def test_the_plan_as_a_document(cli, session, target):
     assert found["processes"][0]["instances"][0]["threads"] == 2
     assert [queue["depth"] for queue in found["queues"]] == [16, 4]
     assert found["memory"]["models"] == 1
+    assert found["restarts"] == {
+        "CPU@cpu:0": {"when_lost": "restart", "restarts": 3, "window": 60.0, "delay": 0.05, "longest_delay": 1.0}
+    }
     assert found["placements"][0]["places"] == [
         {"device": "npu:1", "resource_type": "Ascend", "logical_device": "0:0:1:0", "spare": False}
     ]

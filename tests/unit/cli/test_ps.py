@@ -56,6 +56,11 @@ def test_counters_of_nodes_and_queues_are_listed() -> None:
     assert "a:0->b:0 2 of 4 30 5 2 0 250.0 ms 1.50 s 0 µs" in lines
 
 
+def test_instances_that_were_given_up_are_told() -> None:
+    said = {**answer(3), "notes": ["b#0: started again 3 times, given up 2 s ago: it was killed"]}
+    assert "given up 2 s ago: it was killed" in " ".join(call([[(GOOD, said)]], "ps")[1].split())
+
+
 def test_loss_is_told() -> None:
     assert "incomplete: lost x" in call([[(GOOD, answer(3, "incomplete: lost x"))]], "ps")[1]
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dflow_core.deploy.lifecycle import (
-    WINDOW,
     Begin,
     Ended,
+    GivenUp,
     GiveUp,
     Kill,
     Launch,
@@ -24,6 +24,7 @@ from dflow_core.deploy.lifecycle import (
     Unable,
     WakeAfter,
 )
+from dflow_core.deploy.restart_policy import RestartPolicy
 from dflow_core.model.control_serde import Failure
 
 CRASH = Ended("was ended by signal 11")
@@ -32,7 +33,7 @@ BROKEN = Failure("ValueError", "no", "Traceback", "node")
 
 def started(restarts: int = 3) -> Lifecycle:
     """One that is starting."""
-    life = Lifecycle("p", restarts)
+    life = Lifecycle("p", RestartPolicy(restarts=restarts))
     assert life.handle(Begin(), 0.0) == [Launch()]
     assert life.state is State.STARTING
     return life
@@ -78,8 +79,8 @@ def test_too_many_crashes_within_a_minute_are_given_up():
     recover, give_up = crash(life, 2.0)
     assert life.state is State.FAILED and life.settled
     assert recover == Recover("its process was ended by signal 11")
-    assert give_up.started
-    assert "started again 2 times within a minute, and `restarts=2` allows no more" in give_up.failure.message
+    assert give_up.started and life.given_up == GivenUp(2.0, give_up.failure.message)
+    assert "started again 2 times within 60 s, and `restarts=2` allows no more" in give_up.failure.message
 
 
 def test_one_whose_work_others_do_is_not_started_again():
@@ -87,12 +88,14 @@ def test_one_whose_work_others_do_is_not_started_again():
     recover, give_up = life.handle(Ended("was ended by signal 9", is_spare=True), 5.0)
     assert isinstance(recover, Recover) and give_up.started
     assert life.state is State.FAILED and life.restarted == 0
+    why = "its process was ended by signal 9; `when_lost='degrade'` leaves its work to other instances"
+    assert life.given_up == GivenUp(5.0, why) and give_up.failure.message == why
 
 
 def test_crashes_far_apart_are_not_counted():
     life = running(restarts=1)
     for number in range(5):
-        crash(life, number * (WINDOW + 1))
+        crash(life, number * (RestartPolicy().window + 1))
     assert life.state is State.RUNNING
     assert life.restarted == 5
 
@@ -144,12 +147,13 @@ def test_the_reason_of_one_life_is_not_told_of_the_next():
 def test_a_process_that_worked_off_everything_stops():
     life = running()
     assert life.handle(Ended("ended", finished=True), 0.0) == [Recover("its process ended")]
-    assert life.state is State.STOPPED
+    assert life.state is State.STOPPED and life.given_up is None
 
 
 def test_a_fatal_error_ends_the_graph():
     life = running()
     assert life.handle(Unable(BROKEN), 0.0) == [Kill(), GiveUp(BROKEN, started=True)]
+    assert life.given_up == GivenUp(0.0, "no")
     assert life.handle(CRASH, 0.0) == [Recover("the graph has failed")]
     assert life.state is State.FAILED
 
@@ -184,7 +188,7 @@ EVENTS = [
 
 @given(st.lists(st.sampled_from(EVENTS), max_size=60), st.integers(0, 3))
 def test_no_order_of_events_launches_twice_or_after_the_end(events, restarts):
-    life = Lifecycle("p", restarts)
+    life = Lifecycle("p", RestartPolicy(restarts=restarts))
     alive = False
     for now, event in enumerate(events):
         final = life.state in (State.FAILED, State.STOPPED)

@@ -10,7 +10,7 @@ import pytest
 
 from dflow_core.builtin_transport import InprocTransport
 from dflow_core.errors import DflowError
-from dflow_core.executor.meter import WORDS, Meter, MeterReader, board_name
+from dflow_core.executor.meter import WORDS, Meter, MeterReader, NodeStats, board_name
 from dflow_core.executor.outcomes import Counters
 from dflow_core.executor.stats import StatsReader, graph_stats, own_stacks
 from dflow_core.model import DeployPlan, InstancePlan, ProcessPlan, QueuePlan
@@ -103,6 +103,17 @@ def test_status_says_what_was_lost_where() -> None:
     assert stats.status == "incomplete: lost b: 3 dropped and 2 failed of 10 messages; c: 1 dropped of 4 messages"
     assert (stats.in_flight, stats.oldest, stats.bytes_in_use) == (2, 5, 7)
     assert graph_stats("g", Counters(), [], (), edges[:1]).status == "complete"
+
+
+def test_restarts_and_what_was_given_up_are_told_with_the_reason() -> None:
+    nodes = (
+        NodeStats("a", 0), NodeStats("a", 1, restarts=1), NodeStats("b", 0, state="failed", given_up=(3.2, "killed")),
+        NodeStats("c", 0, state="failed", restarts=2, given_up=(60.0, "too often")),
+    )
+    assert graph_stats("g", Counters(), [], nodes, ()).notes == (
+        "a#1: started again 1 time", "b#0: never started again, given up 3 s ago: killed",
+        "c#0: started again 2 times, given up 60 s ago: too often",
+    )
 
 
 def test_own_stacks_name_this_function() -> None:

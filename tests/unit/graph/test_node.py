@@ -111,12 +111,24 @@ def test_an_unknown_option_names_the_nearest():
     [
         {"instances": 0}, {"instances": 1.5}, {"threads": -1}, {"restarts": True}, {"env": 3}, {"call_timeout": -1},
         {"call_timeout": "1"}, {"call_timeout": None}, {"on_error": "ignore"}, {"process": None}, {"depth": -1},
-        {"depth": "4"}, {"engine": 3},
+        {"depth": "4"}, {"engine": 3}, {"when_lost": "perhaps"}, {"restart_window": 0}, {"restart_window": "60"},
+        {"restart_delay": -1}, {"restart_delay_max": float("inf")}, {"restart_delay": True},
     ],
 )
 def test_option_values_are_checked(bad):
     with pytest.raises(OptionError, match="expected"):
         func().set_options(**bad)
+
+
+def test_pauses_before_restarts_are_durations_that_do_not_contradict_each_other():
+    node = func().set_options(restart_window=timedelta(minutes=5), restart_delay=2, restart_delay_max=30)
+    options = node.options
+    assert (options.restart_window, options.restart_delay, options.restart_delay_max) == (300.0, 2.0, 30.0)
+    with pytest.raises(OptionError, match=r"restart_delay=2 s is longer than restart_delay_max=1 s"):
+        func().set_options(restart_delay=2)
+    with pytest.raises(OptionError, match=r"restart_delay=2 s is longer than restart_delay_max=1.5 s"):
+        node.set_options(restart_delay_max=1.5)
+    assert node.options == options, "what is refused changes nothing"
 
 
 def test_the_engine_can_be_chosen_by_option_or_attribute():

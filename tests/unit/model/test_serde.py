@@ -22,6 +22,7 @@ from dflow_core.model.serde import (
 from dflow_core.proto import model_pb2 as pb
 from dflow_core.proto import types_pb2
 from dflow_core.types import DataType, FuncSpec, NodeOptions, TensorSpec
+from dflow_core.types_serde import deserialize_options, serialize_options
 
 SCALARS = st.one_of(
     st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.text(max_size=20),
@@ -39,6 +40,14 @@ def test_every_kind_of_submodel_survives_the_round_trip(flow_model):
         assert deserialize_submodel(serialize_submodel(model)) == model
         data = packed(model)
         assert unpack_submodel(data) == unpack_submodel(memoryview(data)) == model
+
+
+def test_options_of_files_that_know_no_pauses_have_the_usual_ones() -> None:
+    written = serialize_options(NodeOptions(restart_window=5.0, restart_delay=0.0, restart_delay_max=0.0))
+    assert deserialize_options(written).restart_delay_max == 0.0
+    for name in ("restart_window", "restart_delay", "restart_delay_max"):
+        written.ClearField(name)  # type: ignore[arg-type]
+    assert deserialize_options(written) == NodeOptions()
 
 
 @pytest.mark.parametrize("kind", [FuncSpec, NodeOptions, TensorSpec, Endpoint])
