@@ -125,7 +125,6 @@ class GraphClient:
 
         Raises:
             WaitTimeoutError: none came within the limit; the text says where everything stands.
-            DroppedError: the transaction ended without a result.
         """
         self._check_process()
         deadline = deadline_in(timeout)

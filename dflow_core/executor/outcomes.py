@@ -21,7 +21,7 @@ class Outcome:
         last: Whether the transaction ends with this.
         dropped: Whether it ended without any result.
         reason: Why, where a queue dropped a message of it.
-        silent: Outputs that had given nothing when an error ended it, where results are given output by output.
+        silent: Outputs that lacked something when an error ended it, where results are given output by output.
     """
 
     trans_id: int

@@ -347,9 +347,7 @@ class TransactionTable:
     def _finish(self, trans_id: int, transaction: Transaction, outcome: Outcome) -> None:
         del self._open[trans_id]
         if outcome.error is not None and transaction.channel.by_output:
-            reached = {output for outputs in transaction.concerned.values() for output in outputs}
-            waited = reached or set(range(self._outputs))
-            outcome.silent = tuple(sorted(waited - transaction.arrived.get(0, set())))
+            outcome.silent = tuple(output for output, token in enumerate(transaction.tokens) if token)
         unfed = self._unfed(transaction)
         if unfed:
             self._short[trans_id] = set(unfed)

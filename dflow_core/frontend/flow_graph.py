@@ -270,7 +270,7 @@ class FlowGraph(Controls, data.FlowGraph):
 
         Raises:
             WaitTimeoutError: none came within the limit.
-            DroppedError, NodeError, ...: what ended the transaction whose turn it is.
+            NodeError, ...: what ended the transaction whose turn it is. One that ends without a result gives nothing.
         """
         chosen = output_indexes(self, outputs)
         outcome = self.running.client.fetch(self._fetch_limit(timeout))

@@ -72,7 +72,17 @@ def test_an_id_that_is_fed_again_in_pieces_is_another_round_of_the_outputs_it_re
     assert (table.in_flight, channel.open) == (0, 0)
 
 
-def test_an_error_says_which_outputs_had_given_nothing(table) -> None:
+def test_an_error_concerns_an_output_that_has_given_a_part_and_none_that_is_complete_or_not_reached(table) -> None:
+    channel = Channel(endings=False, by_output=True)
+    token = table.begin([0], 1, channel)
+    table.arrive(0, msg(1, token ^ 5))
+    table.arrive(2, msg(1, token))
+    table.arrive(0, msg(1, 7, data_flag=DataFlag.ERROR))
+    *parts, failed = channel.outcomes
+    assert len(parts) == 2 and failed.error is not None and failed.silent == (0,)
+
+
+def test_an_error_says_which_outputs_lacked_something(table) -> None:
     channel = Channel(endings=False, by_output=True)
     token = table.begin([0, 1], 1, channel)
     table.arrive(1, msg(1, token))

@@ -64,7 +64,7 @@ class FlowGraph:
         self._inputs = _inputs_of(self._nodes)
         self._ports = {data: port for port, data in enumerate(self._inputs)}
         by_node = sorted(range(len(outputs)), key=self._output_idx_mapping.__getitem__)
-        self._all = list(dict.fromkeys(self._positions[k] for k in by_node))
+        self._all = [self._positions[k] for k in by_node]
         of_session = Runtime.options or {}
         self._runner = GraphRunner(
             self._impl, session, is_compile_only(of_session, options), is_placed(of_session, options)
@@ -162,7 +162,9 @@ class FlowGraph:
                 return error.error_code
         return self._runner.feed(values, self._info(flow_info), timeout)
 
-    def feed(self, feed_dict: Mapping[FlowData, object], timeout: int = -1, partial_inputs: bool = False) -> int:
+    def feed(
+        self, feed_dict: Mapping[FlowData, object] | None, timeout: int = -1, partial_inputs: bool = False
+    ) -> int:
         """Feed objects: Tensors, None, objects of registered classes, and everything that can be pickled.
 
         Args:
@@ -177,7 +179,7 @@ class FlowGraph:
             return code
         self._is_ready = True
         try:
-            values = bound_objects(self._inputs, feed_dict, partial_inputs)
+            values = bound_objects(self._inputs, feed_dict or {}, partial_inputs)
         except DfException as error:
             log.error("feed of graph %s: %s", self.name, error)
             return error.error_code
@@ -250,7 +252,7 @@ class FlowGraph:
             return [], codes.PARAM_INVALID
         if Runtime.context is None:
             raise AttributeError("df.finalize was called: there is no graph to fetch from")
-        if indexes and len(set(indexes)) != len(indexes):
+        if indexes and len({index % len(self._positions) for index in indexes}) != len(indexes):
             return [], codes.FAILED
         once = list(dict.fromkeys(wanted))
         if len(once) == len(wanted):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import operator
+from typing import overload
 
 from dataflow.utils.errors import DfException
 from dflow_core.message import USER_DATA_SIZE, FeedInfo, MsgInfo
@@ -17,22 +19,58 @@ class FlowFlag(enum.IntEnum):
     DATA_FLOW_FLAG_SEG = 2
 
 
+class _Number:
+    """A whole number of so many bits that can be read and set.
+
+    Args:
+        bits: How many.
+    """
+
+    def __init__(self, bits: int) -> None:
+        self._limit = 1 << bits
+
+    def __set_name__(self, owner: type[FlowInfo], name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, info: None, owner: type[FlowInfo]) -> _Number: ...
+    @overload
+    def __get__(self, info: FlowInfo, owner: type[FlowInfo]) -> int: ...
+    def __get__(self, info: FlowInfo | None, owner: type[FlowInfo]) -> int | _Number:
+        return self if info is None else info._numbers[self._name]
+
+    def __set__(self, info: FlowInfo, value: int) -> None:
+        number = operator.index(value)
+        if not 0 <= number < self._limit:
+            raise TypeError(f"{self._name} must be from 0 to {self._limit - 1}, got {value!r}")
+        info._numbers[self._name] = number
+
+
 class FlowInfo:
     """Times, flags, transaction id and user data of what is fed, and of what was fetched.
 
     Args:
-        start_time, end_time: Time stamps; only batches by time look at them.
-        flow_flags: `FlowFlag` bits.
+        start_time, end_time: Time stamps of 64 bits; only batches by time look at them.
+        flow_flags: `FlowFlag` bits, 32 of them.
         transaction_id: Transaction; 0 lets the framework count.
+
+    Raises:
+        TypeError: a number that does not fit, or that is none; also where one is set later.
     """
 
     MAX_USER_DATA_SIZE = USER_DATA_SIZE
 
-    __slots__ = ("_data_size", "_user_data", "end_time", "flow_flags", "start_time", "transaction_id")
+    __slots__ = ("_data_size", "_numbers", "_user_data")
+
+    start_time = _Number(64)
+    end_time = _Number(64)
+    flow_flags = _Number(32)
+    transaction_id = _Number(64)
 
     def __init__(
         self, start_time: int = 0, end_time: int = 0, flow_flags: int = 0, transaction_id: int = 0
     ) -> None:
+        self._numbers: dict[str, int] = {}
         self.start_time = start_time
         self.end_time = end_time
         self.flow_flags = flow_flags
@@ -86,15 +124,21 @@ class FlowInfo:
         Args:
             keep_id: Whether the transaction id counts.
         """
+        numbers = self._numbers
         return FeedInfo(
-            self.start_time, self.end_time, int(self.flow_flags), self.transaction_id if keep_id else 0,
-            bytes(self._user_data[: self._data_size]),
+            numbers["start_time"], numbers["end_time"], numbers["flow_flags"],
+            numbers["transaction_id"] if keep_id else 0, bytes(self._user_data[: self._data_size]),
         )
 
     @classmethod
     def of(cls, info: MsgInfo) -> FlowInfo:
         """What the head of a message says."""
-        made = cls(info.start_time, info.end_time, info.flags, info.trans_id)
+        made = cls.__new__(cls)
+        made._numbers = {
+            "start_time": info.start_time, "end_time": info.end_time, "flow_flags": info.flags,
+            "transaction_id": info.trans_id,
+        }
+        made._user_data, made._data_size = bytearray(USER_DATA_SIZE), 0
         if info.user_data:
             made._user_data[: len(info.user_data)] = info.user_data
         return made
@@ -106,6 +150,6 @@ class FlowInfo:
 
     def __str__(self) -> str:
         return (
-            f"FlowInfo(start_time={self.start_time}, end_time={self.end_time}, flow_flags={int(self.flow_flags)}, "
+            f"FlowInfo(start_time={self.start_time}, end_time={self.end_time}, flow_flags={self.flow_flags}, "
             f"transaction_id={self.transaction_id})"
         )

@@ -19,7 +19,7 @@ __all__ = ["Item", "Results"]
 
 Item: TypeAlias = FlowMsg | DflowError
 Fetched: TypeAlias = "tuple[Sequence[Item | None], DflowError | None, Sequence[int]]"
-"""Messages by output, or an error and the outputs that had given nothing before it."""
+"""Messages by output, or an error and the outputs that lacked something when it came."""
 
 FetchNext: TypeAlias = Callable[[float | None], Fetched]
 """Waits so many seconds (None for ever) and gives what comes next."""
@@ -95,7 +95,7 @@ class Results:
         return None
 
     def _spread(self, error: DflowError, silent: Sequence[int]) -> list[Item | None]:
-        """An error in the place of what did not come of its transaction; everywhere if all has come."""
+        """An error in the place of what did not come of its transaction; everywhere if it is of none."""
         return [error if output in silent or not silent else None for output in self._order]
 
     def _popped(self, wanted: Sequence[int]) -> list[Item]:
