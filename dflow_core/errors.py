@@ -79,6 +79,30 @@ class DflowError(Exception):
         return (_rebuild, (type(self), self.args, self.__dict__))
 
 
+def text_of(error: BaseException, most: int = 16384) -> str:
+    """What an exception of any origin says, without the places a `DflowError` names.
+
+    Args:
+        error: The exception; one whose own `__str__` raises is described instead.
+        most: Characters; the middle of a longer text is left out.
+    """
+    try:
+        if isinstance(error, SystemExit):
+            text = f"user code called sys.exit({error.code!r})"
+        else:
+            text = str(error.message) if isinstance(error, DflowError) else str(error)
+    except (Exception, SystemExit) as broken:
+        return f"(no text: {type(broken).__name__} in __str__ of {type(error).__name__})"
+    return shortened(text, most)
+
+
+def shortened(text: str, most: int) -> str:
+    """A text with its middle left out if it has more characters than that."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]}\n... ({len(text) - most} characters left out) ...\n{text[-(most // 2) :]}"
+
+
 def _rebuild(cls: type[DflowError], args: tuple[object, ...], state: dict[str, object]) -> DflowError:
     error = cls.__new__(cls)
     Exception.__init__(error, *args)

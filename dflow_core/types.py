@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,15 @@ import numpy.typing as npt
 from dflow_core.errors import TensorError
 
 Array: TypeAlias = npt.NDArray[np.generic]
+
+
+def is_plain_array(value: object) -> TypeGuard[Array]:
+    """Whether a value is an array that is no more than its elements.
+
+    Subclasses may hold more (a mask, a unit) or calculate otherwise (`np.matrix`), so they are objects; memory-mapped
+    files are plain.
+    """
+    return type(value) in (np.ndarray, np.memmap)
 
 
 class DataType(enum.IntEnum):
@@ -78,6 +87,8 @@ def data_type_of(dtype: npt.DTypeLike) -> DataType:
         TensorError: if tensors cannot have this dtype (complex, datetime, structured, ...).
     """
     resolved = np.dtype(dtype)
+    if resolved.kind == "T":
+        raise TensorError(f"arrays of dtype {resolved} cannot be sent as a tensor", hint="convert it with .astype(object)")
     exact = _FROM_NUMPY.get(resolved)
     if exact is not None and resolved.isnative:
         return exact

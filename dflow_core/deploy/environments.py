@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from dflow_core.deploy.processes import probe_interpreter
+from dflow_core.deploy.processes import absolute, probe_interpreter
 from dflow_core.errors import StartupError
 from dflow_core.model import PneModel, ProcessPlan, UdfModel
 
@@ -37,7 +37,7 @@ def check_interpreter(python: str, plan: ProcessPlan, models: Mapping[str, PneMo
             cloudpickle, and the node's code travels by value.
     """
     entries = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    found = probe_interpreter(python, os.pathsep.join(map(os.path.abspath, entries)))
+    found = probe_interpreter(python, os.pathsep.join(absolute(entries)))
     theirs, ours = found["python"], list(sys.version_info[:2])
     why = _pickles(found)
     if theirs != ours:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable
 from typing import TypeAlias
@@ -18,6 +17,7 @@ from dflow_core.deploy.processes import (
     Child,
     kill_group,
     kill_process,
+    own_interpreter,
     poll_until,
     process_runs,
     reap_orphan,
@@ -67,7 +67,7 @@ class ExecutorProcess:
         self.stacks_fd = memory_file(f"dflow stacks {settings.name}")
         log.begin_life()
         try:
-            if template is None or python != sys.executable or not self._fork(template):
+            if template is None or python != own_interpreter() or not self._fork(template):
                 self._spawn()
         except BaseException:
             self.close()

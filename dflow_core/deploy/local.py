@@ -22,7 +22,7 @@ from dflow_core.deploy.member import Member
 from dflow_core.deploy.model_files import ModelFiles
 from dflow_core.deploy.orders import Answer
 from dflow_core.deploy.output import OutputForwarder
-from dflow_core.deploy.processes import OwnedByProcess, fill_streams, interpreter
+from dflow_core.deploy.processes import OwnedByProcess, absolute, fill_streams, interpreter, own_interpreter
 from dflow_core.deploy.settings import DeploySettings, allowed_plugins
 from dflow_core.deploy.sinks import make_sink
 from dflow_core.deploy.supervisor import Supervisor
@@ -292,13 +292,13 @@ class LocalDeployment(Deployment):
         """Start an executor and send it what it has to load; called in the supervisor's thread."""
         plan = member.plan
         python = interpreter(plan.env)
-        own = python == sys.executable
+        own = python == own_interpreter()
         if not own:
             check_interpreter(python, plan, self._models)
         settings = ChildSettings(
             module=self._executor, name=member.log.label, folder=_folder(),
             environment={**thread_environment(max((i.threads for i in plan.instances), default=1)), **os.environ},
-            path=tuple(map(os.path.abspath, sys.path)) if own else (), argv=tuple(sys.argv),
+            path=tuple(absolute(sys.path)) if own else (), argv=tuple(getattr(sys, "argv", ("",))),
         )
         template = self._template if own and self._template is not None and not self._template.gone else None
         process = ExecutorProcess(settings, python, member.log, template, self._supervisor.post, ended)

@@ -16,7 +16,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -265,7 +265,7 @@ def interpreter(env: str) -> str:
         StartupError: if there is none.
     """
     if not env:
-        return sys.executable
+        return own_interpreter()
     path = Path(env).expanduser()
     candidates = [path / "bin" / "python", path / "Scripts" / "python.exe"] if path.is_dir() else [path]
     found = next((c for c in candidates if c.is_file() and os.access(c, os.X_OK)), None)
@@ -277,6 +277,34 @@ def interpreter(env: str) -> str:
     return os.path.abspath(found)
 
 
+def own_interpreter() -> str:
+    """The program of this interpreter; of the same installation where it is embedded and `sys.executable` says nothing.
+
+    Raises:
+        StartupError: there is none.
+    """
+    if sys.executable:
+        return sys.executable
+    names = (f"python{sys.version_info.major}.{sys.version_info.minor}", "python3", "python")
+    candidates = [os.path.join(prefix, "bin", name) for prefix in (sys.prefix, sys.base_prefix) for name in names]
+    found = next((path for path in candidates if os.access(path, os.X_OK)), None)
+    if found is None:
+        raise StartupError(
+            "no Python program to start nodes with: sys.executable is empty, as in programs that embed Python",
+            hint="set sys.executable, name an interpreter by env= at each node, or run the graph with mode='inline'",
+        )
+    return found
+
+
+def absolute(entries: Iterable[str]) -> list[str]:
+    """A module path for processes in another folder; without relative entries if the current folder was deleted."""
+    found = []
+    for entry in entries:
+        with contextlib.suppress(FileNotFoundError):
+            found.append(os.path.abspath(entry))
+    return found
+
+
 def start_environment(python: str) -> dict[str, str]:
     """This process's environment, such that an interpreter started with it finds the same modules.
 
@@ -285,9 +313,9 @@ def start_environment(python: str) -> dict[str, str]:
     """
     environment = dict(os.environ)
     own = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    entries = sys.path if python == sys.executable else list(filter(None, own))
-    environment["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, entries))
-    if python != sys.executable:
+    is_own = python == own_interpreter()
+    environment["PYTHONPATH"] = os.pathsep.join(absolute(sys.path if is_own else filter(None, own)))
+    if not is_own:
         environment.pop("PYTHONHOME", None)
     return environment
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from dflow_core.deploy.child import ChildFds, ChildSettings
 from dflow_core.deploy.forkserver import JsonReader, Preparation, frame_json, template_command
-from dflow_core.deploy.processes import Child, OwnedByProcess, spawn, start_environment
+from dflow_core.deploy.processes import Child, OwnedByProcess, own_interpreter, spawn, start_environment
 from dflow_core.errors import DflowError, PeerGoneError
 
 _SEND_LIMIT = 5.0
@@ -141,8 +140,9 @@ class Template:
             self._end()
 
     def _start(self) -> Child:
-        environment = start_environment(sys.executable) | _QUIET_NUMPY
-        command = template_command(sys.executable, self._far.fileno(), self._preparation)
+        python = own_interpreter()
+        environment = start_environment(python) | _QUIET_NUMPY
+        command = template_command(python, self._far.fileno(), self._preparation)
         # What it prints is of no interest: modules that fail here fail again where they are needed.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         try:

@@ -6,10 +6,11 @@ import traceback
 from collections.abc import Sequence
 from types import TracebackType
 
-from dflow_core.errors import DflowError, RunError, TensorError
+from dflow_core.errors import DflowError, RunError, TensorError, shortened, text_of
 from dflow_core.message import ErrorInfo, FlowMsg, describe
 
 _MOST_SHAPES = 16
+_MOST_TRACE = 131072
 
 
 def explain(error: BaseException, inputs: Sequence[FlowMsg], node: str, instance: int) -> ErrorInfo:
@@ -20,17 +21,30 @@ def explain(error: BaseException, inputs: Sequence[FlowMsg], node: str, instance
         inputs: What the function was called with.
         node, instance: Where.
     """
-    message = error.message if isinstance(error, DflowError) else str(error)
+    message = text_of(error)
     if isinstance(error, RunError) and error.node:  # of a node in a graph that the function called
         message = str(error).partition("\n")[0]
-    if isinstance(error, SystemExit):
-        message = f"user code called sys.exit({error.code!r})"
     shapes = tuple(_described(msg) for msg in inputs[:_MOST_SHAPES])
-    hint = (error.hint if isinstance(error, DflowError) else None) or ""
+    hint = str(getattr(error, "hint", None) or "") if isinstance(error, DflowError) else ""
     if isinstance(error, ValueError) and "read-only" in message:
         hint = hint or "inputs are shared with other readers and cannot be changed: work on x.copy()"
-    trace = "".join(traceback.format_exception(type(error), error, _user_frames(error)))
+    trace = traceback_of(error, _user_frames(error))
     return ErrorInfo("node", message, type(error).__name__, node, instance, trace, shapes, hint)
+
+
+def traceback_of(error: BaseException, frames: TracebackType | None) -> str:
+    """The traceback as text; without its causes where these, or the exception itself, cannot be looked at.
+
+    Args:
+        error: The exception, of any origin.
+        frames: Where to begin.
+    """
+    try:
+        lines = traceback.format_exception(type(error), error, frames)
+    except Exception:  # a __bool__, __getattr__ or __notes__ of the user's class raised
+        head = "Traceback (most recent call last):\n"
+        lines = [head, *traceback.format_tb(frames), f"{type(error).__name__}: {text_of(error)}\n"]
+    return shortened("".join(lines), _MOST_TRACE)
 
 
 def _described(msg: FlowMsg) -> str:

@@ -103,7 +103,7 @@ class FastLane:
                 continue
             try:
                 result = call(array)
-            except (Exception, SystemExit) as error:
+            except BaseException as error:  # as in the runner
                 self._conclude([block], started, error=error)
                 continue
             # User code may have given the array another shape or dtype in place.

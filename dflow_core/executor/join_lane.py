@@ -113,7 +113,7 @@ class JoinLane(FastLane):
         ints[TRANS_ID], floats[SINCE] = trans_id, started
         try:
             result = self._call(*arrays)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # as in the runner
             self._conclude(blocks, started, error=error)
             return
         same = first.shape == shape and first.dtype is dtype and first.flags.c_contiguous

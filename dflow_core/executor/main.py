@@ -23,7 +23,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dflow_core.errors import DflowError, NodeError, PeerGoneError, RunError
+from dflow_core.errors import DflowError, NodeError, PeerGoneError, RunError, text_of
+from dflow_core.executor.explanation import traceback_of
 from dflow_core.executor.instance import InstanceRunner
 from dflow_core.model import InstancePlan, PneModel, UdfModel, unpack_submodel
 from dflow_core.model.control_serde import (
@@ -383,10 +384,10 @@ def _state(instance: _Instance) -> InstanceState:
 
 
 def _failure(error: BaseException, plan: InstancePlan | None) -> Failure:
-    message, hint = (error.message, error.hint or "") if isinstance(error, DflowError) else (str(error), "")
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    hint = (error.hint or "") if isinstance(error, DflowError) else ""
+    text = traceback_of(error, error.__traceback__)
     node, instance = (plan.model, plan.index) if plan is not None else ("", 0)
-    return Failure(type(error).__name__, message, text, node, instance, hint)
+    return Failure(type(error).__name__, text_of(error), text, node, instance, hint)
 
 
 def _node_failure(error: NodeError, instance: _Instance) -> Failure:

@@ -318,10 +318,12 @@ class NodeRunner:
                 context.finish()
             else:
                 self._fail(context, error)
-        except (Exception, SystemExit) as raised:
+        except BaseException as raised:
             if error is not None:
                 raise
             self._fail(context, raised)
+            if self._keep_exceptions and isinstance(raised, KeyboardInterrupt):
+                raise
         finally:
             self._close_call(context)
 
@@ -340,13 +342,12 @@ class NodeRunner:
         context = self._open_call(function, inputs, head, started)
         try:
             call(context)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # whatever user code raises ends its transaction, and nothing else
             if context not in self._open:
                 raise  # it failed to end another call, after it had ended its own
             self.complete(context, error)
-        except BaseException:
-            self._close_call(context)
-            raise
+            if self._keep_exceptions and isinstance(error, KeyboardInterrupt):
+                raise  # inline it is the Ctrl-C of whoever runs the graph
         else:
             if not context.is_deferred:
                 self.complete(context)

@@ -139,7 +139,7 @@ class StreamRunner:
             has_ended = any(port.source.has_ended for port in self.ports)
             self.has_given_up = has_ended and self._context.activity == before
             self._context.end_call()
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             failed = self._fail(error)
         else:
             self._context.end_call()
@@ -159,7 +159,7 @@ class StreamRunner:
         self._context.took(port, msg)
         self._context.settle()
 
-    def _fail(self, error: Exception | SystemExit) -> ErrorInfo:
+    def _fail(self, error: BaseException) -> ErrorInfo:
         info = explain(error, (), *self._place)
         code = error.ret_code if isinstance(error, NodeError) else 0
         is_told = self._context.fail_all(info, code)

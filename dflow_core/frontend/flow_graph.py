@@ -14,7 +14,7 @@ from dflow_core.errors import ClosedError, DflowError, DroppedError, UsageError
 from dflow_core.frontend.controls import Controls, Seconds
 from dflow_core.frontend.default_session import DefaultSession
 from dflow_core.frontend.handle import Transaction
-from dflow_core.frontend.values import bind_inputs, check_values, output_indexes, to_values
+from dflow_core.frontend.values import bind_inputs, check_values, output_indexes, to_values, value_or_error
 from dflow_core.message import FeedInfo, alloc_tensor
 from dflow_core.options import seconds
 from dflow_core.types import Array
@@ -207,12 +207,11 @@ class FlowGraph(Controls, data.FlowGraph):
                 deadline=_limit(deadline),
             )
             for outcome in outcomes:
-                if outcome.error is None:
-                    yield to_values(outcome, None, copy)
-                elif errors == "return":
-                    yield outcome.error
+                value, error = value_or_error(outcome, copy)
+                if error is None or errors == "return":
+                    yield value if error is None else error
                 else:
-                    raise self._with_cause(outcome.error) from self._cause(outcome.error)
+                    raise self._with_cause(error) from self._cause(error)
 
     def feed(
         self, values: Mapping[data.FlowData | str, object] | None = None, *, info: FeedInfo | None = None,

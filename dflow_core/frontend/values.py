@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dflow_core.errors import TensorError, UsageError
+from dflow_core.errors import DflowError, PackagingError, TensorError, UsageError
 from dflow_core.graph import FlowData, FlowGraph, FlowOutput
 from dflow_core.message import FlowMsg, decode
-from dflow_core.types import Tensor, TensorSpec, data_type_of
+from dflow_core.types import Tensor, TensorSpec, data_type_of, is_plain_array
 
 if TYPE_CHECKING:
     from dflow_core.executor import Outcome
@@ -80,12 +80,12 @@ def check_values(graph: FlowGraph, bound: Mapping[int, object], specs: Sequence[
         name = graph.input_names[index]
         if isinstance(value, Tensor):
             dtype, shape = value.dtype or data_type_of(value.data.dtype), value.data.shape
-        elif isinstance(value, (np.ndarray, np.generic)):
+        elif is_plain_array(value) or isinstance(value, np.generic):
             dtype, shape = data_type_of(value.dtype), value.shape
         else:
             raise TensorError(
                 f"input {name!r} takes a tensor {wanted[0]}, got a {type(value).__name__}",
-                hint="feed a numpy array",
+                hint="feed a numpy array" + (", not a subclass" if isinstance(value, np.ndarray) else ""),
             )
         for spec in wanted:
             problem = spec.mismatch(dtype, shape)
@@ -141,8 +141,22 @@ def to_values(outcome: Outcome, chosen: Sequence[int] | None, copy: bool) -> obj
     return values[0] if len(values) == 1 else values
 
 
+def value_or_error(outcome: Outcome, copy: bool) -> tuple[object, DflowError | None]:
+    """What an outcome is to the caller, or why it is nothing: it failed, or what came cannot be made again here."""
+    if outcome.error is not None:
+        return None, outcome.error
+    try:
+        return to_values(outcome, None, copy), None
+    except PackagingError as error:
+        return None, error
+
+
 def _value(msg: FlowMsg | None, copy: bool) -> object:
     if msg is None:
         return None
-    value = decode(msg)
+    try:
+        value = decode(msg)
+    except PackagingError as error:
+        error.trans_id = msg.info.trans_id
+        raise
     return value.copy() if copy and isinstance(value, np.ndarray) else value

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dflow_core.errors import PackagingError, PoolExhaustedError, TensorError
+from dflow_core.errors import PackagingError, PoolExhaustedError, TensorError, text_of
 from dflow_core.message.aux import NO_AUX, Aux
 from dflow_core.message.block import Block, HeapBlock, block_of
 from dflow_core.message.flow_msg import FlowMsg
@@ -25,7 +25,7 @@ from dflow_core.message.info import HEAD_SIZE, Bytes, DataFlag, MsgInfo, MsgType
 from dflow_core.message.tensor_desc import DATA_OFFSET, DESC_SIZE, TensorDesc, packed_desc
 from dflow_core.message.tensors import pack_strings, read_tensor
 from dflow_core.message.type_register import TypeCodec, msg_types
-from dflow_core.types import Array, DataType, Tensor, data_type_of
+from dflow_core.types import Array, DataType, Tensor, data_type_of, is_plain_array
 
 Alloc = Callable[[int], Block]
 
@@ -96,7 +96,8 @@ def encode(value: object, info: MsgInfo, alloc: Alloc = HeapBlock, aux: Aux = NO
     """A message ready to be put into a queue: written into a block, copied only if it does not lie in one already.
 
     Args:
-        value: Array, `Tensor`, numpy scalar, None (a null message), or any object that can be pickled.
+        value: Array, `Tensor`, numpy scalar, None (a null message), or any object that can be pickled; instances of
+            subclasses of arrays are objects.
         info: Head; message type and null flag are set here, the rest stays.
         alloc: Gives a block of that many bytes.
         aux: Batch members or error to send along.
@@ -114,12 +115,13 @@ def encode(value: object, info: MsgInfo, alloc: Alloc = HeapBlock, aux: Aux = NO
         return seal(FlowMsg(_retype(info, MsgType.TENSOR, DataFlag.NULL), None, aux), alloc)
     if isinstance(value, np.generic):
         value = np.asarray(value)
-    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
-        return _encode_array(value, None, info, alloc, aux)
     if isinstance(value, Tensor):
         return _encode_array(value.data, value.dtype, info, alloc, aux)
-    if isinstance(value, np.ndarray) and all(isinstance(item, (str, bytes)) for item in value.flat):
-        return _encode_strings(value, info, alloc, aux)
+    if is_plain_array(value):
+        if value.dtype.kind != "O":
+            return _encode_array(value, None, info, alloc, aux)
+        if all(isinstance(item, (str, bytes)) for item in value.flat):
+            return _encode_strings(value, info, alloc, aux)
     return _encode_object(value, info, alloc, aux)
 
 
@@ -265,7 +267,7 @@ def _encode_by(codec: TypeCodec, value: object, info: MsgInfo, alloc: Alloc, aux
         raise
     except Exception as cause:
         name = codec.cls.__qualname__
-        raise PackagingError(f"a {name} (message type {codec.msg_type}) cannot be written: {cause}") from cause
+        raise PackagingError(f"a {name} (message type {codec.msg_type}) cannot be written: {text_of(cause)}") from cause
     if extra:
         data[HEAD_SIZE + body_size : HEAD_SIZE + body_size + len(extra)] = np.frombuffer(extra, np.uint8)
     return FlowMsg.from_block(block)
@@ -275,7 +277,7 @@ def _read_by(codec: TypeCodec, data: memoryview) -> object:
     try:
         return codec.deserialize(data)
     except Exception as cause:
-        text = f"a message of type {codec.msg_type} cannot be read as {codec.cls.__qualname__}: {cause}"
+        text = f"a message of type {codec.msg_type} cannot be read as {codec.cls.__qualname__}: {text_of(cause)}"
         raise PackagingError(text) from cause
 
 
@@ -291,7 +293,7 @@ def _pickled(value: object) -> tuple[memoryview, list[memoryview]]:
         cloudpickle.Pickler(stream, protocol=5, buffer_callback=buffers.append).dump(value)
         raws = [buffer.raw() for buffer in buffers]
     except Exception as cause:
-        raise PackagingError(f"a {type(value).__name__} cannot travel to another process: {cause}") from cause
+        raise PackagingError(f"a {type(value).__name__} cannot travel to another process: {text_of(cause)}") from cause
     return stream.getbuffer(), raws
 
 
@@ -300,7 +302,12 @@ def _decode_object(body: Bytes) -> object:
     sizes = list(struct.unpack_from(f"<{count}Q", body, 8))
     offsets = _offsets(8 + 8 * count, sizes)
     parts = [body[offset : offset + size] for offset, size in zip(offsets, sizes)]
-    return pickle.loads(parts[0], buffers=parts[1:])
+    try:
+        return pickle.loads(parts[0], buffers=parts[1:])
+    except (Exception, SystemExit) as cause:  # any class may do anything when it is made again
+        hint = "its class has to be importable here, and to be made again from what its __reduce__ gives"
+        text = f"an object that arrived cannot be made again: {type(cause).__name__}: {text_of(cause)}"
+        raise PackagingError(text, hint=hint) from cause
 
 
 def _offsets(start: int, sizes: Sequence[int]) -> list[int]:

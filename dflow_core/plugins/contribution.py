@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from dflow_core.errors import DflowError
+from dflow_core.errors import text_of
 from dflow_core.spi import DeployerEntry, EngineEntry, PointEntry, TransportEntry, UdfEntry
 
 ALLOW_VARIABLE = "DFLOW_PLUGINS"
@@ -86,5 +86,4 @@ KINDS = (ENGINE, POINT, TRANSPORT, UDF, DEPLOYER)
 
 def one_line(cause: BaseException) -> str:
     """An exception in one line."""
-    text = cause.message if isinstance(cause, DflowError) else str(cause)
-    return " ".join(f"{type(cause).__name__}: {text}".split())
+    return " ".join(f"{type(cause).__name__}: {text_of(cause)}".split())

@@ -40,6 +40,7 @@ GOOD = np.ones(3, np.float32)
     ([1.0, 2.0, 3.0], "numpy array"),
     ({"a": 1}, "numpy array"),
     (np.ones(3, np.complex64), "complex64"),
+    (np.ma.masked_array(np.ones(3, np.float32), [1, 0, 0]), "MaskedArray"),
 ])
 def test_value_that_cannot_fit_a_model_is_refused_before_it_is_fed(
     adder: df.FlowGraph, bad: object, said: str
@@ -154,6 +155,31 @@ def test_all_faults_of_a_graph_come_at_once() -> None:
         df.FlowGraph([second.outputs[0]]).start()
     kinds = {fault.kind for fault in caught.value.faults}
     assert {"unconnected", "attribute"} <= kinds and kinds & {"dtype", "shape"}
+
+
+class Unmakeable:
+    def __reduce__(self):
+        return int, ("no number",)
+
+
+@df.pyflow
+def sometimes_unmakeable(n):
+    return Unmakeable() if n == 1 else n
+
+
+def test_result_that_cannot_be_made_again_is_an_error_at_its_place() -> None:
+    with df.FlowGraph([sometimes_unmakeable.fnode()(df.FlowData("x"))], mode="inline") as graph:
+        with pytest.raises(df.PackagingError, match="ValueError: invalid literal") as caught:
+            graph(1)
+        assert caught.value.trans_id == 1
+        first, second, third = graph.map([0, 1, 2], errors="return")
+        assert (first, third) == (0, 2) and isinstance(second, df.PackagingError)
+        with pytest.raises(df.PackagingError):
+            list(graph.map([1]))
+        graph.feed({"x": 1})
+        with pytest.raises(df.PackagingError):
+            graph.fetch()
+        assert graph(3) == 3 and graph.counters.failed == 0
 
 
 def test_value_that_cannot_be_pickled_is_refused_when_fed() -> None:

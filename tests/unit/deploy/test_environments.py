@@ -14,6 +14,7 @@ from dflow_core.deploy.environments import check_interpreter, thread_environment
 from dflow_core.deploy.memory_file import memory_file, punch_hole, write_all
 from dflow_core.deploy.processes import (
     OwnedByProcess,
+    absolute,
     describe_exit,
     interpreter,
     kill_group,
@@ -44,6 +45,32 @@ def other_version(monkeypatch):
 
 def test_no_env_is_this_interpreter():
     assert interpreter("") == sys.executable
+
+
+@pytest.mark.parametrize("said", [None, ""])
+def test_where_python_is_embedded_the_program_of_its_installation_is_taken(monkeypatch, said):
+    monkeypatch.setattr(sys, "executable", said)
+    assert os.path.dirname(interpreter("")) == os.path.join(sys.prefix, "bin")
+    assert probe_interpreter(interpreter(""))["python"] == list(sys.version_info[:2])
+
+
+def test_embedded_python_without_any_program_says_what_to_do(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "")
+    monkeypatch.setattr(sys, "prefix", "/nonexistent")
+    monkeypatch.setattr(sys, "base_prefix", "/nonexistent")
+    with pytest.raises(StartupError, match="embed Python") as caught:
+        interpreter("")
+    assert caught.value.hint is not None and "inline" in caught.value.hint
+
+
+def test_module_path_goes_without_relative_entries_where_the_folder_was_deleted(monkeypatch):
+    assert absolute(["", "a", "/b"]) == [os.getcwd(), os.path.join(os.getcwd(), "a"), "/b"]
+
+    def deleted():
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(os, "getcwd", deleted)
+    assert absolute(["", "a", "/b"]) == ["/b"]
 
 
 def test_an_environments_folder_names_its_interpreter():

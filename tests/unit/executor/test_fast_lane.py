@@ -145,6 +145,19 @@ def _leave(x: object) -> object:
     raise SystemExit(3)
 
 
+def _interrupt(x: object) -> object:
+    raise KeyboardInterrupt
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("nothing to say")
+
+
+def _be_mute(x: object) -> object:
+    raise Mute
+
+
 def _parts(x: np.ndarray) -> Iterator[np.ndarray]:
     yield x
     yield x + 1
@@ -177,6 +190,9 @@ CALLS: dict[str, Callable[..., object]] = {
     "other dtype in place": _retype_in_place,
     "raises": _raise,
     "leaves": _leave,
+    "interrupts": _interrupt,
+    "cannot say what is wrong": _be_mute,
+    "masked": lambda x: np.ma.masked_array(np.zeros(2), [True, False]),
     "parts": _parts,
     "writes to its input": _write,
     "tuple": lambda x: (x, x),

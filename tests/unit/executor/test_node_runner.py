@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,47 @@ def test_sys_exit_in_user_code_is_an_error_of_its_transaction() -> None:
     sent = run(node, (0, message(1)), (0, message(2)))
     assert [m.info.trans_id for _, m in sent] == [1, 2]
     assert sent[0][1].aux.error is not None and "sys.exit(3)" in sent[0][1].aux.error.message
+
+
+class OwnBase(BaseException):
+    """Not an Exception."""
+
+
+@pytest.mark.parametrize("error", [
+    KeyboardInterrupt("me"), GeneratorExit(), asyncio.CancelledError("gone"), OwnBase("odd"), StopIteration(3),
+], ids=repr)
+@pytest.mark.parametrize("where", ["call", "result"])
+def test_whatever_user_code_raises_ends_its_transaction_only(error: BaseException, where: str) -> None:
+    """spotify/luigi#1227: also what is no Exception, and also while a result is written; an executor must not die of it."""
+    class Odd:
+        def __reduce__(self) -> str:
+            raise error
+
+    def raising(x: np.ndarray) -> object:
+        if x == 2:
+            return x
+        if where == "result":
+            return Odd()
+        raise error
+
+    node = Node("odd", Func(raising), ["x"])
+    (_, failed), (_, good) = run(node, (0, message(1)), (0, message(2)))
+    assert failed.aux.error is not None and decode(good) == 2
+    expected = "PackagingError" if where == "result" and isinstance(error, Exception) else type(error).__name__
+    assert (failed.info.trans_id, failed.aux.error.error_type, failed.aux.error.node) == (1, expected, "odd")
+
+
+def test_ctrl_c_inline_ends_the_transaction_and_reaches_whoever_runs_the_graph() -> None:
+    def interrupted(x: object) -> object:
+        raise KeyboardInterrupt
+
+    node = Node("slow", Func(interrupted), ["x"])
+    runner = node.runner(keep_exceptions=True)
+    with pytest.raises(KeyboardInterrupt):
+        runner.accept(0, message(1))
+    ((_, out),) = node.sent
+    assert out.aux.error is not None and (out.info.trans_id, out.aux.error.error_type) == (1, "KeyboardInterrupt")
+    assert runner.current is None and runner.calls == 1
 
 
 def test_node_goes_on_after_an_exception() -> None:

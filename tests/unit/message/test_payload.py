@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import sys
 import threading
+from collections.abc import Callable
+from pathlib import Path
 
 import cloudpickle
 import numpy as np
@@ -127,6 +130,57 @@ def test_functions_travel_by_value() -> None:
 def test_what_cannot_be_pickled_is_refused_with_its_type() -> None:
     with pytest.raises(PackagingError, match="lock"):
         encode(threading.Lock(), MsgInfo())
+
+
+class Metres(np.ndarray):
+    """An array with a class of its own."""
+
+
+@pytest.mark.parametrize("array", [
+    np.ma.masked_array([1.0, 2.0], [False, True]), np.ma.masked_array(["a", "b"], [False, True], dtype=object),
+    np.ma.masked, np.arange(3).view(Metres), np.array([[1, 2], [3, 4]]).view(np.matrix),
+    np.zeros(2, [("a", "i4")]).view(np.recarray),
+], ids=["masked", "masked strings", "masked constant", "own class", "matrix", "records"])
+def test_arrays_that_are_more_than_their_elements_stay_what_they_are(array: np.ndarray) -> None:
+    """ray-project/ray#7395: masks, and units, got lost on the way."""
+    back = round_trip(array)
+    assert type(back) is type(array)
+    assert repr(back) == repr(array)
+
+
+def test_memory_mapped_files_travel_as_tensors(tmp_path: Path) -> None:
+    mapped = np.memmap(tmp_path / "x", np.float32, "w+", shape=(2, 2))
+    mapped[:] = 7
+    msg = encode(mapped, MsgInfo())
+    assert describe(msg) == "float[2, 2]" and type(decode(msg)) is np.ndarray
+
+
+class Unmakeable:
+    """Can be pickled; making it again raises what it is told to."""
+
+    def __init__(self, call: Callable[..., object], *arguments: object) -> None:
+        self.made_by = call, arguments
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return self.made_by
+
+
+@pytest.mark.parametrize(("value", "said"), [
+    (Unmakeable(int, "x"), "ValueError: invalid literal"), (Unmakeable(sys.exit, 3), "SystemExit"),
+    (Unmakeable(getattr, sys, "no_such_name"), "AttributeError"),
+    (Unmakeable(__import__, "no_such_module"), "ModuleNotFoundError"),
+])
+def test_object_that_cannot_be_made_again_is_an_error_of_dflow_with_the_cause(value: object, said: str) -> None:
+    """ray-project/ray#49885."""
+    with pytest.raises(PackagingError, match=said) as caught:
+        round_trip({"inside": value})
+    assert caught.value.__cause__ is not None and caught.value.hint
+
+
+@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="numpy 1 has no strings of any length")
+def test_arrays_of_strings_of_any_length_say_what_to_make_of_them() -> None:
+    with pytest.raises(TensorError, match=r"astype\(object\)"):
+        encode(np.array(["a", "bb"], np.dtypes.StringDType()), MsgInfo())
 
 
 @pytest.mark.parametrize("array", [np.zeros(2, np.complex64), np.zeros(2, "M8[s]"), np.zeros(2, [("a", "i4")])])

@@ -159,7 +159,13 @@ def create(memory_limit: int, max_blocks: int, max_members: int, max_queues: int
     if not 0 < memory_limit <= 2**46 or not 0 <= spin_us <= 1_000_000:
         raise UsageError(f"memory_limit {memory_limit} or spin_us {spin_us} is out of range")
     out = ffi.new("struct dshm **")
-    _checked(lib.dshm_create(memory_limit, max_blocks, max_members, max_queues, spin_us, group, out))
+    code = lib.dshm_create(memory_limit, max_blocks, max_members, max_queues, spin_us, group, out)
+    if code == E_SYSTEM:
+        raise DeployError(
+            f"the system refused shared memory that may grow to {memory_limit >> 20} MiB: {last_error()}",
+            hint="lower the option memory_limit, or raise what limits this process: `ulimit -v`, `ulimit -f`, `ulimit -n`",
+        )
+    _checked(code)
     return Handle(ffi.gc(out[0], lib.dshm_free))
 
 
