@@ -88,7 +88,8 @@ def data_type_of(dtype: npt.DTypeLike) -> DataType:
     """
     resolved = np.dtype(dtype)
     if resolved.kind == "T":
-        raise TensorError(f"arrays of dtype {resolved} cannot be sent as a tensor", hint="convert it with .astype(object)")
+        hint = "convert it with .astype(object)"
+        raise TensorError(f"arrays of dtype {resolved} cannot be sent as a tensor", hint=hint)
     exact = _FROM_NUMPY.get(resolved)
     if exact is not None and resolved.isnative:
         return exact

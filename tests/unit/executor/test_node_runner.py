@@ -70,7 +70,7 @@ class OwnBase(BaseException):
 ], ids=repr)
 @pytest.mark.parametrize("where", ["call", "result"])
 def test_whatever_user_code_raises_ends_its_transaction_only(error: BaseException, where: str) -> None:
-    """spotify/luigi#1227: also what is no Exception, and also while a result is written; an executor must not die of it."""
+    """spotify/luigi#1227: also what is no Exception, also while a result is written; no executor dies of it."""
     class Odd:
         def __reduce__(self) -> str:
             raise error

@@ -163,7 +163,7 @@ def create(memory_limit: int, max_blocks: int, max_members: int, max_queues: int
     if code == E_SYSTEM:
         raise DeployError(
             f"the system refused shared memory that may grow to {memory_limit >> 20} MiB: {last_error()}",
-            hint="lower the option memory_limit, or raise what limits this process: `ulimit -v`, `ulimit -f`, `ulimit -n`",
+            hint="lower the option memory_limit, or raise what limits this process (`ulimit -a` shows it)",
         )
     _checked(code)
     return Handle(ffi.gc(out[0], lib.dshm_free))
