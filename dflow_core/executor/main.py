@@ -385,9 +385,8 @@ def _state(instance: _Instance) -> InstanceState:
 
 def _failure(error: BaseException, plan: InstancePlan | None) -> Failure:
     hint = (error.hint or "") if isinstance(error, DflowError) else ""
-    text = traceback_of(error, error.__traceback__)
-    node, instance = (plan.model, plan.index) if plan is not None else ("", 0)
-    return Failure(type(error).__name__, text_of(error), text, node, instance, hint)
+    place = (plan.model, plan.index) if plan is not None else ("", 0)
+    return Failure(type(error).__name__, text_of(error), traceback_of(error, error.__traceback__), *place, hint)
 
 
 def _node_failure(error: NodeError, instance: _Instance) -> Failure:
