@@ -171,14 +171,18 @@ class DFlowSession:
     Args:
         options: Option names and values.
         registry: Plugins; all installed ones if not given.
+        deployers: Deployers by scheme that are there already; the session ends them.
     """
 
-    def __init__(self, options: Mapping[str, str] | None = None, registry: PluginRegistry | None = None) -> None:
+    def __init__(
+        self, options: Mapping[str, str] | None = None, registry: PluginRegistry | None = None,
+        deployers: Mapping[str, Deployer] | None = None,
+    ) -> None:
         self._given: dict[str, Value] = normalize(options, "session")
         if "log_level" in self._given or "DFLOW_LOG_LEVEL" in os.environ:
             logging.getLogger("dflow").setLevel(resolve(self._given).log_level.upper())
         self._registry = registry
-        self._deployers: dict[str, Deployer] = {}
+        self._deployers: dict[str, Deployer] = dict(deployers or {})
         self._running: list[RunningGraph] = []
         self._lock = threading.RLock()
         self._closed = False
@@ -347,8 +351,9 @@ class DFlowSession:
     def _deployer(self, scheme: str) -> Deployer:
         with self._lock:
             self._check_open()
+            entry = self.registry.deployer(scheme)
             if scheme not in self._deployers:
-                self._deployers[scheme] = self.registry.deployer(scheme).factory()
+                self._deployers[scheme] = entry.factory()
             return self._deployers[scheme]
 
     def _forget(self, running: RunningGraph) -> None:

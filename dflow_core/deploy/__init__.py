@@ -3,8 +3,8 @@
 Decisions, without I/O: `planner`, `threads`, `memory` (what runs where), `lifecycle` (what follows what in the life of
 a process), `recovery` (what is owed when one dies). Shells: `resources` (what this machine has); `supervisor` around
 `loop`, `member`, `executor_process`, `status_board`, `answers` and `queue_closer`; `template`, `forkserver` and `child`
-(how processes begin); `door` (who asks from outside); `output` and `sinks` (what they print). `local` ties them
-together; `processes` alone knows how to start and end a process.
+(how processes begin); `door` (who asks from outside); `output` and `sinks` (what they print). `local_deployment` ties
+them together, `local` makes such deployments; `processes` alone knows how to start and end a process.
 
 Names are looked up when they are first used: the template process needs `forkserver` and `child` only.
 """
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dflow_core.deploy.called_instances import with_called_instances
     from dflow_core.deploy.door import Address, addresses, ask_all
-    from dflow_core.deploy.local import LocalDeployer, LocalDeployment
+    from dflow_core.deploy.local import LocalDeployer
+    from dflow_core.deploy.local_deployment import LocalDeployment
     from dflow_core.deploy.memory import MemoryEstimate, estimate_memory
     from dflow_core.deploy.placing import Placed, place_nodes
     from dflow_core.deploy.planner import plan_deployment
@@ -46,7 +47,7 @@ _HOMES = {
     "addresses": "door",
     "ask_all": "door",
     "LocalDeployer": "local",
-    "LocalDeployment": "local",
+    "LocalDeployment": "local_deployment",
     "MemoryEstimate": "memory",
     "estimate_memory": "memory",
     "Placed": "placing",

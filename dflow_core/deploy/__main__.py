@@ -1,18 +1,15 @@
-"""Programs the deployer starts: `python -m dflow_core.deploy executor|template ...`; not meant to be run by hand."""
+"""Programs the deployer starts: `python -m dflow_core.deploy executor ...`; not meant to be run by hand."""
 
 from __future__ import annotations
 
 import sys
 
-from dflow_core.deploy import child, forkserver
+from dflow_core.deploy import child
 
 
 def main() -> None:
     """Run the program named by the first argument."""
-    program, *argv = sys.argv[1:]
-    if program == "executor":
-        child.main(argv)
-    forkserver.main(argv)
+    child.main(sys.argv[2:])
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from dflow_core.deploy.processes import Child, OwnedByProcess, own_interpreter, 
 from dflow_core.errors import DflowError, PeerGoneError
 
 _SEND_LIMIT = 5.0
+_SPAWN_LIMIT = 1.0
 _QUIET_NUMPY = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -54,12 +55,17 @@ class Template:
         self._child: Child | None = None
         self._socket, self._far = socket.socketpair()
         self._started = False
+        self._spawned = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="dflow-template", daemon=True)
 
     def start(self) -> None:
-        """Start the process; requests may be made at once and are answered when it is there."""
+        """Start the process; requests may be made at once and are answered when it is there.
+
+        Returns as soon as the system has it: the caller is about to import a lot, and would keep the thread from it.
+        """
         self._started = True  # first: an interrupt may come while the thread starts
         self._thread.start()
+        self._spawned.wait(_SPAWN_LIMIT)
 
     @property
     def gone(self) -> bool:
@@ -131,8 +137,11 @@ class Template:
 
     def _serve(self) -> None:
         try:
-            with self._far:
-                self._child = self._start()
+            try:
+                with self._far:
+                    self._child = self._start()
+            finally:
+                self._spawned.set()
             self._dispatch()
         except (DflowError, OSError, ValueError, KeyError):
             pass  # gone is gone: executors are started without it

@@ -17,7 +17,6 @@ from dataclasses import replace
 
 from dflow_core.errors import ClosedError, DflowError, UsageError
 from dflow_core.executor.backend import ALLOC_LIMIT, Backend
-from dflow_core.executor.client import GraphClient
 from dflow_core.executor.outcomes import Channel, Outcome
 from dflow_core.message import Aux, Block, DataFlag, FeedInfo, FlowMsg, MsgInfo
 from dflow_core.spi import GraphCall
@@ -103,6 +102,8 @@ class CalledGraph:
         self, name: str, inputs: Sequence[str], outputs: Sequence[str], backend: Backend,
         cause: Callable[[str], BaseException | None] = lambda _node: None,
     ) -> None:
+        from dflow_core.executor.client import GraphClient  # late: most nodes call no graph
+
         self._name = name
         self._inputs = tuple(inputs)
         self._cause = cause

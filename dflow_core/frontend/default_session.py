@@ -6,6 +6,7 @@ This is the one thing in the core that belongs to the whole process, because `wi
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from dflow_core.types import Array
 
 if TYPE_CHECKING:
     from dflow_core.session import DFlowSession
+    from dflow_core.spi import Deployer
 
 
 class DefaultSession:
@@ -31,8 +33,13 @@ class DefaultSession:
     _pid: ClassVar[int] = 0
 
     @classmethod
-    def get(cls, options: Mapping[str, str] | None = None) -> DFlowSession:
+    def get(cls, options: Mapping[str, str] | None = None, *, deployer: str = "") -> DFlowSession:
         """The default session, made with `options` if there is none yet.
+
+        Args:
+            options: Options of the session.
+            deployer: What the caller is about to start a graph with. Where that is this machine, its template process
+                starts while the rest of dflow is imported here.
 
         Raises:
             ClosedError: in a process forked after dflow was used; its processes belong to the parent.
@@ -44,10 +51,8 @@ class DefaultSession:
             )
         with cls._lock:
             if cls._session is None:
-                from dflow_core.session import DFlowSession
-
                 cls._pid = os.getpid()
-                cls._session = DFlowSession(options)
+                cls._session = _make_session(options, deployer)
                 atexit.register(cls.drop)
             elif options:
                 raise UsageError("dflow is initialised already", hint="call df.finalize() before df.init(...)")
@@ -63,6 +68,22 @@ class DefaultSession:
         if session is not None:
             atexit.unregister(cls.drop)
             session.close()
+
+
+def _make_session(options: Mapping[str, str] | None, deployer: str) -> DFlowSession:
+    with contextlib.ExitStack() as undo:
+        begun: dict[str, Deployer] = {}
+        if deployer == "local":
+            from dflow_core.deploy import LocalDeployer
+
+            begun[deployer] = LocalDeployer()
+            undo.callback(begun[deployer].close)
+            begun[deployer].warm_up()
+        from dflow_core.session import DFlowSession
+
+        session = DFlowSession(options, deployers=begun)
+        undo.pop_all()
+    return session
 
 
 def init(options: Mapping[str, str] | None = None) -> None:

@@ -16,7 +16,7 @@ from dflow_core.frontend.default_session import DefaultSession
 from dflow_core.frontend.handle import Transaction
 from dflow_core.frontend.values import bind_inputs, check_values, output_indexes, to_values, value_or_error
 from dflow_core.message import FeedInfo, alloc_tensor
-from dflow_core.options import seconds
+from dflow_core.options import resolve, seconds
 from dflow_core.types import Array
 
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ class FlowGraph(Controls, data.FlowGraph):
         """
         if self._running is not None:
             raise UsageError(f"graph {self.name!r} is running already")
-        self._running = self.in_session().run(self, mode=self.mode)
+        deployer = resolve({}, self.options).deployer if self.mode == "process" else ""
+        session = self._session or DefaultSession.get(deployer=deployer)
+        self._running = session.run(self, mode=self.mode)
         self._was_closed = False
 
     def in_session(self) -> DFlowSession:

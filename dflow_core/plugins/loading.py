@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
-import sys
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +28,7 @@ from dflow_core.plugins.registry import PluginRegistry
 from dflow_core.spi import ENTRY_POINT_GROUP, SPI_VERSION, hooks
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+    from importlib.metadata import Distribution, EntryPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +95,8 @@ def _builtin_source(module: ModuleType) -> _Source:
 
 
 def _discover() -> list[_Source]:
-    if sys.version_info >= (3, 12):
-        from importlib import metadata
-    else:
-        try:
-            import importlib_metadata as metadata
-        except ImportError:
-            from importlib import metadata
+    from importlib import metadata  # late: it takes long
+
     try:
         return [_entry_point_source(point) for point in metadata.entry_points(group=ENTRY_POINT_GROUP)]
     except Exception:
@@ -116,9 +110,15 @@ def _discover() -> list[_Source]:
 
 
 def _entry_point_source(point: EntryPoint) -> _Source:
-    dist = point.dist
-    name, version = (dist.name, dist.version) if dist is not None else ("unknown distribution", "")
+    name, version = _name_and_version(point.dist) if point.dist is not None else ("unknown distribution", "")
     return _Source(PluginReport(point.name, name, version, "loaded"), point.load)
+
+
+def _name_and_version(dist: Distribution) -> tuple[str, str]:
+    """From the first lines of its metadata: `dist.version` parses all as a mail, and imports what that takes."""
+    text = dist.read_text("METADATA") or dist.read_text("PKG-INFO") or ""
+    fields = dict(line.split(": ", 1) for line in text.partition("\n\n")[0].splitlines() if ": " in line)
+    return fields.get("Name") or dist.name, fields.get("Version") or dist.version
 
 
 def _load(source: _Source) -> Contribution:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -269,3 +271,55 @@ def test_a_closed_deployer_refuses(warm):
     made.close()
     with pytest.raises(ClosedError):
         start(made, chain("echo"))
+
+
+BUILD = """
+import os, numpy, dflow_core as df
+from dflow_core.errors import DflowError
+from tests.system.deploy_graph import descendants
+node = df.pyflow(lambda x: x).fnode("node")
+graph = df.FlowGraph([node(df.FlowData("x"))], {options}, mode={mode!r})
+try:
+    {use}
+except DflowError as error:
+    print(type(error).__name__)
+print(descendants(os.getpid()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "mode", "options", "environment", "printed"),
+    [
+        ("graph.in_session().compile(graph)", "process", {}, {}, ["set()"]),
+        ("graph.in_session().check(graph)", "process", {}, {}, ["set()"]),
+        ("with graph: graph(numpy.zeros(1))", "inline", {}, {}, ["set()"]),
+        ("graph.start()", "process", {"deployer": "elsewhere"}, {}, ["PluginError", "set()"]),
+        ("graph.start()", "process", {}, {"DFLOW_LOG_LEVEL": "loud"}, ["OptionError", "set()"]),
+    ],
+    ids=["compiled", "checked", "inline", "deployed elsewhere", "no session"],
+)
+def test_nothing_is_started_for_a_graph_that_does_not_run_here(use, mode, options, environment, printed):
+    code = BUILD.format(use=use, mode=mode, options=options)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env={**os.environ, **environment},
+        cwd=Path(__file__).parents[2], check=False,
+    )
+    assert (done.stdout.split("\n")[:-1], done.stderr) == (printed, "")
+
+
+def test_the_template_starts_before_the_rest_of_dflow_is_imported():
+    """What takes longest begins first: neither session, compiler nor protobuf are there when it is started."""
+    code = """
+import sys, dflow_core as df
+from dflow_core.deploy.template import Template
+start = Template.start
+def spy(template):
+    print([name for name in ("dflow_core.session", "dflow_core.compiler", "google.protobuf") if name in sys.modules])
+    start(template)
+    print(template.pid > 0)
+Template.start = spy
+with df.FlowGraph([df.pyflow(len).fnode("node")(df.FlowData("x"))]) as graph:
+    print(graph([1, 2]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.split("\n")[:-1], done.stderr) == (["[]", "True", "2"], "")

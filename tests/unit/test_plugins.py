@@ -381,6 +381,27 @@ def test_likely_giver_of_a_needed_id_is_loaded_first(site: Site) -> None:
     assert site.report(found)["t_one"].state == "unneeded"
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "expected"),
+    [
+        ("METADATA", "Metadata-Version: 2.1\nName: t-named\nVersion: 3.1\n\nName: in the text\n", ("t-named", "3.1")),
+        ("METADATA", "Metadata-Version: 2.1\r\nName: t-named\r\nVersion: 3.1\r\n", ("t-named", "3.1")),
+        ("METADATA", "Name: t-named\nVersion: 3.1\nSummary: with: colons\n", ("t-named", "3.1")),
+        ("PKG-INFO", "Metadata-Version: 2.1\nName: t-named\nVersion: 3.1\n", ("t-named", "3.1")),
+    ],
+    ids=["with a text", "other line ends", "colons", "egg-info"],
+)
+def test_name_and_version_are_those_of_the_distribution(
+    site: Site, file: str, text: str, expected: tuple[str, str]
+) -> None:
+    site.install("t_named", ENGINE_PLUGIN.format(id="T-NAMED"))
+    (info,) = site.path.glob("*.dist-info")
+    (info / "METADATA").unlink()
+    (info / file).write_bytes(text.encode())
+    report = site.report(load_plugins(allow={"t_named"}))["t_named"]
+    assert (report.distribution, report.version) == expected
+
+
 def test_torn_metadata_of_another_distribution_does_not_matter(site: Site) -> None:
     site.install("t_good", ENGINE_PLUGIN.format(id="T-GOOD"))
     torn = site.path / "torn-1.0.dist-info"
