@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dflow_core.deploy.device_ids import parse_device_list, parse_device_option
+from dflow_core.deploy.device_ids import parse_device_ids, parse_device_list
 from dflow_core.deploy.json_file import Fields, JsonFile, read_json_file
 
 
@@ -82,7 +82,7 @@ def read_deploy_info(path: str) -> DeployInfo:
         root.missing("batch_deploy_info")
     dynamic = root.flag("dynamic_schedule_enable")
     for entry in root.objects("deploy_info", required=False):
-        devices = _devices(entry, "logic_device_id", parse_device_option)
+        devices = _devices(entry, "logic_device_id", parse_device_ids)
         made.append(
             Assignment(
                 entry.text("flow_node_name"), devices, (), entry.key("flow_node_name"), entry.key("logic_device_id")

@@ -12,7 +12,7 @@ import re
 MAX_IDS = 65535
 _HIGHEST = 32767
 _ID = re.compile(r"\d{1,5}:\d{1,5}:(?:\d{1,5}|-1)(?::\d{1,5})?")
-_SEGMENT = re.compile(r"(\d{1,5}|-1)(?:~(\d{1,5}))?")
+_SEGMENT = re.compile(r"(\d{1,5})(?:~(\d{1,5}))?")
 _FORM = "cluster:server:device, such as 0:0:0, or with :die behind it"
 
 
@@ -36,17 +36,25 @@ def parse_device_list(text: str) -> list[str]:
     return [name for item in items for name in _ranged(item)]
 
 
-def parse_device_option(text: str) -> list[str]:
-    """The logical devices of `logic_device_id` or of an option: in brackets or not, with blanks or not, no ranges.
+def parse_device_ids(text: str) -> list[str]:
+    """The logical devices of `logic_device_id`: in brackets or not, with blanks or not, no ranges.
 
     Raises:
         ValueError: it is no such list.
     """
-    inner = re.sub(r"[\s\[\]]", "", text)
-    named = [f"0:0:{item}" if re.fullmatch(r"\d{1,5}:\d{1,5}", item) else item for item in inner.split(",")]
-    if "~" in inner:
+    if "~" in text:
         raise ValueError(f"{text!r} has a range, which is possible in logic_device_list only")
-    return parse_device_list(",".join(named))
+    return parse_device_list(re.sub(r"[\s\[\]]", "", text))
+
+
+def parse_device_option(text: str) -> list[str]:
+    """The logical devices of an option: as for `parse_device_ids`, but two numbers are a device of this machine.
+
+    Raises:
+        ValueError: it is no such list.
+    """
+    short = re.compile(r"[\s\[]*\d{1,5}:\d{1,5}[\s\]]*")
+    return parse_device_ids(",".join(f"0:0:{item}" if short.fullmatch(item) else item for item in text.split(",")))
 
 
 def in_order(names: list[str]) -> list[str]:
@@ -60,7 +68,10 @@ def _ranged(item: str) -> list[str]:
         raise ValueError(_why_not(item))
     choices: list[list[str]] = []
     count = 1
-    for segment in segments:
+    for position, segment in enumerate(segments):
+        if segment == "-1" and position == 2:
+            choices.append([segment])
+            continue
         found = _SEGMENT.fullmatch(segment)
         if found is None:
             raise ValueError(_why_not(item))

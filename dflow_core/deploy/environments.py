@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dflow_core.deploy.processes import absolute, probe_interpreter
 from dflow_core.errors import StartupError
-from dflow_core.model import PneModel, ProcessPlan, UdfModel
+from dflow_core.model import NodePlacement, PneModel, ProcessPlan, UdfModel
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "NUMEXPR_NUM_THREADS",
     "OPENCV_FOR_THREADS_NUM", "TF_NUM_INTRAOP_THREADS", "RAYON_NUM_THREADS",
 )
 """What OpenMP, the BLAS libraries, numexpr, OpenCV, TensorFlow and libraries in Rust read when they are loaded."""
+VISIBLE_DEVICES = "ASCEND_RT_VISIBLE_DEVICES"
+"""What the driver of NPUs reads to number the devices that a process may see."""
 # What cloudpickle writes where it takes code along instead of the name it can be imported by.
 _BY_VALUE = (b"_make_function", b"_make_skeleton_class", b"_builtin_type")
 
@@ -22,6 +24,14 @@ _BY_VALUE = (b"_make_function", b"_make_skeleton_class", b"_builtin_type")
 def thread_environment(threads: int) -> dict[str, str]:
     """Variables that hold numeric libraries to so many threads; those that the user has set go before them."""
     return dict.fromkeys(THREAD_VARIABLES, str(max(1, threads)))
+
+
+def device_environment(plan: ProcessPlan, placements: Sequence[NodePlacement]) -> dict[str, str]:
+    """The variable that hides all devices but those of a process, where the plan says so."""
+    places = {one.node: one.places for one in placements}
+    own = [places[i.model][i.index] for i in plan.instances if i.index < len(places.get(i.model, ()))]
+    shown = sorted({place.visible for place in own if place.visible >= 0})
+    return {VISIBLE_DEVICES: ",".join(map(str, shown))} if shown else {}
 
 
 def check_interpreter(python: str, plan: ProcessPlan, models: Mapping[str, PneModel]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dflow_core.deploy.child import ChildSettings
 from dflow_core.deploy.door import Door
-from dflow_core.deploy.environments import check_interpreter, thread_environment
+from dflow_core.deploy.environments import check_interpreter, device_environment, thread_environment
 from dflow_core.deploy.executor_process import ExecutorProcess
 from dflow_core.deploy.kernel_view import kernel_view
 from dflow_core.deploy.local_exchange import LocalExchange
@@ -215,7 +215,10 @@ class LocalDeployment(Deployment):
             check_interpreter(python, plan, self._models)
         settings = ChildSettings(
             module=self._executor, name=member.log.label, folder=_folder(),
-            environment={**thread_environment(max((i.threads for i in plan.instances), default=1)), **os.environ},
+            environment={
+                **thread_environment(max((i.threads for i in plan.instances), default=1)), **os.environ,
+                **device_environment(plan, self.plan.placements),
+            },
             path=tuple(absolute(sys.path)) if own else (), argv=tuple(getattr(sys, "argv", ("",))),
         )
         template = self._template if own and self._template is not None and not self._template.gone else None

@@ -26,6 +26,8 @@ from dflow_core.options import nearest
 
 HEAVY_LOAD = "_dflow_heavy_load"
 """Init parameter of a compiled C++ function that is to run on the CPUs beside the device it is put on."""
+VISIBLE = "_dflow_visible_device_enable"
+"""Init parameter of a function that may see the device it is put on and no other, as number 0."""
 
 
 @dataclass(slots=True)
@@ -91,7 +93,7 @@ class Placer:
         ]
         if sub.options.instances > 1 and sub.options.instances != len(places):
             reason += f"; instances={sub.options.instances} of the node does not count"
-        reason += self._why_cpu(sub, places)
+        reason += self._why_cpu(sub, places) + _why_all_visible(sub, places)
         dispatch = sub.options.dispatch or ("least_loaded" if info.dynamic else "transaction")
         return NodePlacement(name, tuple(places), dispatch if len(places) > 1 else "", reason)
 
@@ -117,7 +119,9 @@ class Placer:
         self, sub: PneModel, device: LogicalDevice, spare: bool, found: Assignment, info: DeployInfo
     ) -> InstancePlace:
         if sub.engine not in self.engines:
-            return InstancePlace(f"cpu:{max(device.number, 0)}", device.host_type, device.name, spare)
+            shown = device.hardware if _sees_one(sub) else -1
+            number = 0 if shown >= 0 else max(device.number, 0)
+            return InstancePlace(f"cpu:{number}", device.host_type, device.name, spare, shown)
         if device.number < 0 and found.invoked:  # what a function on the host invokes goes to the first device
             device = self.topology.devices.get("0:0:0:0", device)
         own = device.engines.get(sub.engine, "")
@@ -137,7 +141,7 @@ class Placer:
         else:
             shared = self.shares_process.get(sub.engine, False)
             places = [InstancePlace(f"cpu:{i if shared else 0}", self.host_type) for i in range(count)]
-            reason = f"instances={count} of the node" if count > 1 else ""
+            reason = (f"instances={count} of the node" if count > 1 else "") + _why_all_visible(sub, places)
         return NodePlacement(sub.name, tuple(places), dispatch if len(places) > 1 else "", reason)
 
     def _own_devices(self, sub: PneModel, count: int) -> tuple[list[InstancePlace], str]:
@@ -179,6 +183,18 @@ def _asked_device(sub: PneModel) -> str:
     """The device of its engine that a model asks for by its setting `device`, such as `npu:1`; "" if it does not."""
     number = sub.settings.get("device", "") if isinstance(sub, GraphModel) else ""
     return f"{sub.engine.lower()}:{number}" if number.isdecimal() else ""
+
+
+def _sees_one(sub: PneModel) -> bool:
+    """Whether a function is to see its own device only."""
+    return isinstance(sub, UdfModel) and sub.params.get(VISIBLE) is True
+
+
+def _why_all_visible(sub: PneModel, places: Sequence[InstancePlace]) -> str:
+    """Why a function that is to see its own device only is not held to it; "" for others."""
+    if not _sees_one(sub) or all(place.visible >= 0 for place in places):
+        return ""
+    return "; visible_device_enable does nothing, as no device of a resource file is behind it"
 
 
 def _serves(sub: PneModel) -> bool:

@@ -14,12 +14,14 @@ class InstancePlace:
         resource_type: What its code is made for: `X86`, `Aarch`, or a type of an engine's devices such as `Ascend`.
         logical_device: Logical device that stands for it, `cluster:server:device:die`; "" where none was asked for.
         spare: Whether it works only where no other instance is left.
+        visible: Number of the one piece of hardware that its process may see; -1 where it may see all.
     """
 
     device: str
     resource_type: str = ""
     logical_device: str = ""
     spare: bool = False
+    visible: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ def test_what_is_no_list_of_devices_is_told_apart(text, why):
 
 def test_the_simple_form_may_have_brackets_and_blanks_and_two_numbers():
     assert parse_device_option("[0:0:1, 0:0:-1:0]") == ["0:0:1:0", "0:0:-1:0"]
-    assert parse_device_option("[0:1]") == ["0:0:0:1"]
+    assert parse_device_option("[0:1, 0:2]") == ["0:0:0:1", "0:0:0:2"]
     with pytest.raises(ValueError, match="logic_device_list only"):
         parse_device_option("0:0:0~1")
 

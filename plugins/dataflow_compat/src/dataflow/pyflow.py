@@ -11,6 +11,7 @@ from dataflow.flow_func.entry import run_entry
 from dataflow.nodes import FlowNode, Wired
 from dataflow.packages import ClassTarget, Function, packed_class, packed_function
 from dataflow.points import FuncProcessPoint
+from dataflow.settings import tell_ignored
 from dataflow.utils.arguments import get_typing_num_returns
 from dflow_core.graph import FuncPackage
 
@@ -18,6 +19,7 @@ __all__ = ["PyActorProcessPoint", "PyFunctionProcessPoint", "method", "pyflow"]
 
 _OPTIONS = ("num_returns", "resources", "stream_input", "choice_output", "visible_device_enable", "env_hook_func")
 _METHOD_OPTIONS = ("num_returns", "choice_output", "stream_input")
+_VISIBLE = "_dflow_visible_device_enable"
 _RESERVED = ("fnode", "_fnode", "_df_from_class")
 
 
@@ -257,6 +259,11 @@ def _check_stream(stream_input: object) -> None:
 
 
 def _place(node: FlowNode, point: FuncProcessPoint, options: Options) -> None:
+    if options.visible_device_enable:
+        point.set_init_param(_VISIBLE, True)
+        tell_ignored({
+            "visible_device_enable": "unless the node is on a device of a resource file: nobody hides CPUs"
+        })
     node.add_process_point(point)
     cpus = options.resources.get("num_cpus", 0)
     if isinstance(cpus, (int, float)) and cpus > 0:

@@ -9,7 +9,7 @@ from dataflow.utils import log
 from dflow_core.errors import OptionError
 from dflow_core.options import find
 
-__all__ = ["MEANINGLESS", "is_compile_only", "is_placed", "translated"]
+__all__ = ["MEANINGLESS", "is_compile_only", "is_placed", "tell_ignored", "translated"]
 
 _RUN_FLAG = "ge.runFlag"
 _DEPLOY_INFO = ("ge.experiment.data_flow_deploy_info_path", "deploy_info")
@@ -71,11 +71,20 @@ def translated(options: Mapping[str, str], scope: str) -> dict[str, str]:
             ignored[key] = f"it belongs to a {info.scopes[0]}"
             continue
         known[key] = value
+    tell_ignored(ignored)
+    return known
+
+
+def tell_ignored(ignored: Mapping[str, str]) -> None:
+    """List options without effect in the log, each once for the process.
+
+    Args:
+        ignored: The reason by option.
+    """
     new = {key: reason for key, reason in ignored.items() if key not in _Told.keys}
     if new:
         _Told.keys |= set(new)
         log.warning("options without effect here: %s", "; ".join(f"{key} ({why})" for key, why in new.items()))
-    return known
 
 
 def is_compile_only(session: Mapping[str, str], graph: Mapping[str, str]) -> bool:

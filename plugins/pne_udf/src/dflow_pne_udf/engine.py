@@ -15,6 +15,7 @@ from dflow_pne_udf.progress import Progress
 CMAKE = "plugin.udf.cmake"
 CPU_NUM = "__cpu_num"
 HEAVY_LOAD = "_dflow_heavy_load"
+VISIBLE = "_dflow_visible_device_enable"
 TIMEOUT = "plugin.udf.build_timeout"
 _UNKNOWN = TensorSpec(DataType.UNDEFINED)
 
@@ -66,6 +67,7 @@ class UdfEngine(Engine):
         # As upstream has it, a function can ask for these parameters too.
         params = dict(point.init_params) | ({CPU_NUM: config.cpu} if config.cpu else {})
         params |= {HEAVY_LOAD: True} if config.heavy_load else {}
+        params |= {VISIBLE: True} if config.visible_device_enable else {}
         if config.is_builtin:
             name = config.functions[0].name
             return UdfModel(

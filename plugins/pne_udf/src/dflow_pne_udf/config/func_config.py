@@ -52,7 +52,7 @@ class FuncConfig:
         toolchains: C++ compiler for each resource type that a toolchain file names.
         cpu: Calls that may run at once; 0 where nothing is said.
         resources: Everything else an instance needs, by type, such as `memory` in MB.
-        heavy_load, visible_device_enable: As in the file; without meaning on a machine without devices.
+        heavy_load, visible_device_enable: As in the file; without meaning where no resource file names devices.
         pools: Memory pools; read and checked, but messages lie in the graph's own memory.
         is_builtin: Whether the functions are ready-made ones and nothing is built.
     """
