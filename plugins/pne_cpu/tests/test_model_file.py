@@ -149,6 +149,19 @@ def test_weights_beside_the_model_travel_with_its_source(external: Path, bench, 
     assert result.tolist() == [1, 2, 3]
 
 
+def test_an_onnxruntime_that_takes_no_weights_from_memory_reads_them_from_files(
+    external: Path, bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """BC-085: the newest onnxruntime for Python 3.10 is such a one."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    monkeypatch.delattr(
+        onnxruntime.SessionOptions, "add_external_initializers_from_files_in_memory", raising=False
+    )
+    worker = bench.worker(external / "model.onnx", runtime="onnxruntime")
+    (result,) = worker.execute([np.zeros(3, np.float32)], np.empty)
+    assert result.tolist() == [1, 2, 3]
+
+
 def test_weights_are_part_of_the_cache_key(external: Path, bench) -> None:
     """BC-087: the side file changed, at the same time stamp."""
     point, context = bench.point(external / "model.onnx"), CompileContext("node", {}, 1, 1)

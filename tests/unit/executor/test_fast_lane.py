@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -86,7 +87,8 @@ class Bench:
                 assert block is not None
                 queue.put(block)
             queue.close()
-        self.runner.run()
+        # What it says of its thread ends with it; executors give it one of its own.
+        contextvars.copy_context().run(self.runner.run)
 
     def sent(self) -> list[list[bytes]]:
         """What lies in each output queue, and takes it out."""

@@ -52,11 +52,10 @@ class OnnxRuntime(Runtime):
         if recipe.precision != "f32":
             raise RefusedError("onnxruntime computes in float32 only; precision='bf16' needs runtime='openvino'")
         options = _options(threads)
-        _add_side_files(options, file)
         descriptor = os.memfd_create("dflow-optimised")
         try:
             options.optimized_model_filepath = f"/proc/self/fd/{descriptor}"
-            session = _create(file.data, options, f"cannot read {file.label}")
+            session = _read(file, options)
             size = os.fstat(descriptor).st_size
             with open(descriptor, "rb", closefd=False) as stream:
                 stream.seek(0)
@@ -172,19 +171,25 @@ def _options(threads: int) -> Any:
     return options
 
 
-def _create(data: bytes, options: Any, what: str) -> Any:
+def _read(file: ModelFile, options: Any) -> Any:
+    """A session of a model file; older versions of onnxruntime take weights beside it from a folder only."""
+    what, names = f"cannot read {file.label}", list(file.side_files)
+    if names and not hasattr(options, "add_external_initializers_from_files_in_memory"):
+        with file.opened() as path:
+            return _create(path, options, what)
+    if names:
+        files = list(file.side_files.values())
+        options.add_external_initializers_from_files_in_memory(names, files, [len(data) for data in files])
+    return _create(file.data, options, what)
+
+
+def _create(model: bytes | str, options: Any, what: str) -> Any:
     import onnxruntime
 
     try:
-        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as cause:
         raise RefusedError(f"onnxruntime {what}: {words_of(cause)}") from cause
-
-
-def _add_side_files(options: Any, file: ModelFile) -> None:
-    if file.side_files:
-        names, files = list(file.side_files), list(file.side_files.values())
-        options.add_external_initializers_from_files_in_memory(names, files, [len(data) for data in files])
 
 
 def _spec_of(value: Any) -> TensorSpec:
