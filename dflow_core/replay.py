@@ -72,7 +72,7 @@ def replay_transaction(
     Raises:
         Whatever loading the graph raises.
     """
-    model = recording.model()
+    model = recording.model(transaction)
     ids = sorted({*transaction.end.together, transaction.trans_id})
     group = [recording.transactions[one] for one in ids if one in recording.transactions]
     if mode != "process" and (mode or wrap is not None or transaction.end.how != LOST):
@@ -107,7 +107,7 @@ def replay_call(
         Whatever loading the node raises.
     """
     call = recording.failed_call(transaction)
-    return _called_again(session, recording.model(), transaction, call, wrap)
+    return _called_again(session, recording.model(transaction), transaction, call, wrap)
 
 
 def _called_again(

@@ -31,6 +31,7 @@ from dflow_core.executor.pump import Pump, Shared
 from dflow_core.executor.result_order import ResultOrder
 from dflow_core.executor.tables import make_table
 from dflow_core.message import FeedInfo
+from dflow_core.model import PneModel
 from dflow_core.types import NO_LIMITS, AlignLimits
 
 
@@ -261,6 +262,11 @@ class GraphClient:
             yield self._table.next_id(range(len(self._inputs)))
         finally:
             self._feeder.hold_up(-1)
+
+    def note_exchange(self, first: int, models: Mapping[str, PneModel]) -> None:
+        """Tell who observes the graph that other models do the work from a transaction on; while it is at rest."""
+        if self._observer is not None:
+            self._observer.exchanged(first, models)
 
     def discard_all(self, error: Callable[[int], DflowError]) -> None:
         """End everything in flight with an error made for its id, and forget what was cancelled before."""

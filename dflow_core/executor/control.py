@@ -96,6 +96,7 @@ class GraphControl:
             try:
                 with self._client.at_rest(timeout) as first:
                     exchange.commit(_RETIRE_LIMIT)
+                    self._client.note_exchange(first, models)
             except BaseException:
                 exchange.abandon()
                 raise

@@ -11,6 +11,7 @@ from dflow_core.executor.backend import Backend
 from dflow_core.executor.outcomes import Outcome
 from dflow_core.executor.transactions import Transaction, TransactionTable
 from dflow_core.message import Block, FlowMsg
+from dflow_core.model import PneModel
 
 
 class Observer(Protocol):
@@ -19,6 +20,8 @@ class Observer(Protocol):
     def fed(self, trans_id: int, blocks: Mapping[int, Block]) -> None: ...
 
     def called(self, packed: Sequence[bytes]) -> None: ...
+
+    def exchanged(self, first: int, models: Mapping[str, PneModel]) -> None: ...
 
     def arrived(self, output: int, msg: FlowMsg) -> None: ...
 

@@ -16,7 +16,17 @@ from dflow_core.model.flow_model import (
     SerializedModel,
     UdfModel,
 )
-from dflow_core.model.frame import Buffer, FileSource, Frame, FrameReader, frame_chunks, open_source, read_frame
+from dflow_core.model.frame import (
+    Buffer,
+    FileSource,
+    Frame,
+    FrameReader,
+    frame_chunks,
+    laid_out,
+    open_source,
+    read_frame,
+    read_head,
+)
 from dflow_core.model.invoked import called_by, called_options, called_part, own_part
 from dflow_core.model.om_file import (
     OmInfo,
@@ -68,11 +78,13 @@ __all__ = [
     "frame_chunks",
     "index_of",
     "inspect_om",
+    "laid_out",
     "om_chunks",
     "open_source",
     "own_part",
     "pack_submodel",
     "read_frame",
+    "read_head",
     "read_om",
     "scope_of",
     "unpack_submodel",

@@ -146,12 +146,7 @@ class FrameReader:
             ModelFormatError: if it does not; says at which byte.
         """
         start = self._at
-        magic, head_size, count = _START.unpack(self._take(_START.size, "its start"))
-        if magic != _MAGIC:
-            raise self._error(f"{self._what} does not begin as it should", start)
-        table = self._take(count * _SIZE.size, f"the sizes of its {count} sections")
-        sizes = [size for (size,) in _SIZE.iter_unpack(table)]
-        head = self._take(head_size, "its head")
+        head, sizes = self._begin()
         self._pad(start)
         sections = []
         for number, size in enumerate(sizes):
@@ -160,6 +155,23 @@ class FrameReader:
         if self._at != self._end:
             raise self._error(f"{self._what} has {self._end - self._at} bytes too many", self._at)
         return Frame(head, tuple(sections))
+
+    def _begin(self) -> tuple[bytes, list[int]]:
+        """The head, and the sizes of the sections."""
+        start = self._at
+        magic, head_size, count = _START.unpack(self._take(_START.size, "its start"))
+        if magic != _MAGIC:
+            raise self._error(f"{self._what} does not begin as it should", start)
+        table = self._take(count * _SIZE.size, f"the sizes of its {count} sections")
+        return self._take(head_size, "its head"), [size for (size,) in _SIZE.iter_unpack(table)]
+
+    def read_head(self) -> bytes:
+        """The message of the frame, without its sections.
+
+        Raises:
+            ModelFormatError: no frame begins here; says at which byte.
+        """
+        return self._begin()[0]
 
     def _take(self, size: int, part: str) -> bytes:
         left = self._end - self._at
@@ -192,19 +204,25 @@ def frame_size(head_size: int, section_sizes: Sequence[int]) -> int:
 
 def frame_chunks(frame: Frame) -> list[Buffer]:
     """The frame as buffers to be written one after the other; the sections themselves are not copied."""
-    head = b"".join(
-        (
-            _START.pack(_MAGIC, len(frame.head), len(frame.sections)),
-            *(_SIZE.pack(len(section)) for section in frame.sections),
-            frame.head,
-        )
-    )
-    chunks: list[Buffer] = [head + bytes(padding(len(head)))]
-    for section in frame.sections:
-        chunks.append(section)
-        if padding(len(section)):
-            chunks.append(bytes(padding(len(section))))
+    return laid_out(frame.head, [(section,) for section in frame.sections])
+
+
+def laid_out(head: bytes, sections: Sequence[Sequence[Buffer]]) -> list[Buffer]:
+    """A frame as `frame_chunks` has it, with sections that lie in several pieces; each piece of one-byte items."""
+    sizes = [sum(map(len, section)) for section in sections]
+    start = b"".join((_START.pack(_MAGIC, len(head), len(sections)), *map(_SIZE.pack, sizes), head))
+    chunks: list[Buffer] = [start + bytes(padding(len(start)))]
+    for section, size in zip(sections, sizes):
+        chunks += section
+        if padding(size):
+            chunks.append(bytes(padding(size)))
     return chunks
+
+
+def read_head(data: Buffer, what: str = "the frame") -> bytes:
+    """The message of the frame that `data` begins with; raises as `read_frame`."""
+    source = BytesSource(data)
+    return FrameReader(source, 0, source.size, what).read_head()
 
 
 def read_frame(data: Buffer, what: str = "the frame") -> Frame:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dflow_core.recording.keeper import Keeper
     from dflow_core.recording.recorder import Recorder
-    from dflow_core.recording.recording import RecordedTransaction, Recording, read_recording
+    from dflow_core.recording.recording import RecordedTransaction, Recording, Version, read_recording
     from dflow_core.recording.records import LOST, End, FailedCall, ResultDigest
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Recorder",
     "Recording",
     "ResultDigest",
+    "Version",
     "read_recording",
 ]
 
@@ -41,6 +42,7 @@ _HOMES = {
     "Recorder": "recorder",
     "RecordedTransaction": "recording",
     "Recording": "recording",
+    "Version": "recording",
     "read_recording": "recording",
 }
 

@@ -4,7 +4,8 @@
 
 A header is magic 8, version 4, kind 4, transaction 8, size of the frame 8, SHA-256 32 over the header before it and the
 frame; numbers are little-endian. The first record holds the graph. Records are appended, so an application that is
-killed leaves a file that is whole up to its last record.
+killed leaves a file that is whole up to its last record. What follows the last whole record counts as cut off, unless
+another whole record follows: then something in the middle was altered.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from dflow_core.errors import ModelFormatError
-from dflow_core.model import Buffer, FileSource, Frame, FrameReader, frame_chunks, open_source
+from dflow_core.model import Buffer, FileSource, Frame, FrameReader, open_source
 
 MAGIC = b"\x89DFREC\r\n"
 VERSION = 1
-HEADER = 64
+HEADER = ALIGN = 64
 
 _HEADER = struct.Struct("<8sIIQQ32s")
 _DIGEST_AT = HEADER - 32
@@ -37,6 +38,7 @@ class Kind(enum.IntEnum):
     CALL = 3
     END = 4
     CLOSED = 5
+    UPDATE = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,14 @@ class Scan:
     torn: int
 
 
-def record_chunks(kind: Kind, trans_id: int, frame: Frame) -> list[Buffer]:
-    """A record as buffers to be written one after the other."""
-    chunks = frame_chunks(frame)
+def record_chunks(kind: Kind, trans_id: int, chunks: Sequence[Buffer]) -> list[Buffer]:
+    """A record as buffers to be written one after the other.
+
+    Args:
+        kind: What it holds.
+        trans_id: Its transaction, or 0.
+        chunks: Its frame, as buffers.
+    """
     head = _HEADER.pack(MAGIC, VERSION, kind, trans_id, sum(map(len, chunks)), bytes(32))[:_DIGEST_AT]
     digest = hashlib.sha256(head)
     for chunk in chunks:
@@ -89,6 +96,7 @@ def scan(source: FileSource) -> Scan:
     while at < source.size:
         record = _record_at(source, at)
         if record is None:
+            _refuse_later_ones(source, at)
             break
         records.append(record)
         at = record.offset + record.size
@@ -101,8 +109,16 @@ def scan(source: FileSource) -> Scan:
 
 def read_frame_of(source: FileSource, record: Record) -> Frame:
     """What a record holds."""
-    what = f"the record of kind {record.kind.name.lower()}"
-    return FrameReader(source, record.offset, record.size, what).read()
+    return _reader(source, record).read()
+
+
+def read_head_of(source: FileSource, record: Record) -> bytes:
+    """The head of what a record holds; its sections, which may be large, are not read."""
+    return _reader(source, record).read_head()
+
+
+def _reader(source: FileSource, record: Record) -> FrameReader:
+    return FrameReader(source, record.offset, record.size, f"the record of kind {record.kind.name.lower()}")
 
 
 def opened(path: str | os.PathLike[str]) -> AbstractContextManager[FileSource]:
@@ -143,6 +159,24 @@ def _record_at(source: FileSource, at: int) -> Record | None:
         return Record(Kind(kind), trans_id, at + HEADER, size)
     except ValueError:
         raise _broken(source, f"a record of unknown kind {kind}", at) from None
+
+
+def _refuse_later_ones(source: FileSource, at: int) -> None:
+    """Refuse a file in which whole records follow a place where none begins: nobody was killed there."""
+    place = at + ALIGN
+    while place + HEADER <= source.size:
+        piece = source.read(place, min(_PIECE, source.size - place) // ALIGN * ALIGN)
+        starts = (place + i for i in range(0, len(piece), ALIGN) if piece.startswith(MAGIC, i))
+        if any(_is_whole(source, start) for start in starts):
+            raise _broken(source, "altered: no whole record begins here, but others follow", at)
+        place += len(piece)
+
+
+def _is_whole(source: FileSource, at: int) -> bool:
+    try:
+        return _record_at(source, at) is not None
+    except ModelFormatError:
+        return False
 
 
 def _digest(source: FileSource, head: bytes, at: int, size: int) -> bytes:

@@ -4,6 +4,9 @@ Everything is appended as it happens, so what is no longer kept still lies in th
 kept, the file is written anew without it (`compaction`); so it is never much larger than twice what is kept, and each
 byte is copied once on average.
 
+A node that is exchanged while the graph runs leaves a record of its new version. Each transaction holds those in force
+when it was fed, as it holds its own records; and the newest of each node is held in any case.
+
 Where the limit is reached, the oldest good transactions go first. If there are none left, what is new is not recorded:
 the first failures are nearer to their cause than the last ones.
 """
@@ -11,6 +14,7 @@ the first failures are nearer to their cause than the last ones.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 _SLACK = 1 << 20
@@ -24,7 +28,7 @@ class Piece:
 
     Args:
         offset, size: Where it lies; both change places when the file is written anew.
-        holders: Transactions that need it.
+        holders: How many transactions need it, and nodes whose newest version it is.
     """
 
     offset: int
@@ -52,6 +56,7 @@ class Keeper:
         self._open: dict[int, _Kept] = {}
         self._good: deque[_Kept] = deque()
         self._failed: list[_Kept] = []
+        self._versions: dict[str, Piece] = {}
         self.live = 0
         self.dead = 0
         self.left_out = 0
@@ -66,8 +71,20 @@ class Keeper:
         if not fits:
             self.left_out += 1
             return False
-        self._open[trans_id] = _Kept()
+        self._open[trans_id] = kept = _Kept(list(dict.fromkeys(self._versions.values())))
+        for piece in kept.pieces:
+            piece.holders += 1
         return True
+
+    def exchanged(self, nodes: Iterable[str], offset: int, size: int) -> None:
+        """A record of new versions of some nodes was written; transactions that are new from now on need it."""
+        piece = Piece(offset, size)
+        self.live += size
+        for node in nodes:
+            piece.holders += 1
+            if node in self._versions:
+                self._release(self._versions[node])
+            self._versions[node] = piece
 
     def wants_call(self, trans_ids: tuple[int, ...], size: int) -> bool:
         """Whether a failed call of these transactions is to be recorded."""
@@ -110,7 +127,8 @@ class Keeper:
         if self.dead <= max(self.live, self._slack):
             return None
         kept = [*self._open.values(), *self._good, *self._failed]
-        return sorted({piece for one in kept for piece in one.pieces}, key=lambda piece: piece.offset)
+        pieces = {piece for one in kept for piece in one.pieces}.union(self._versions.values())
+        return sorted(pieces, key=lambda piece: piece.offset)
 
     def compacted(self) -> None:
         """The file was written anew."""
@@ -127,7 +145,10 @@ class Keeper:
 
     def _drop(self, kept: _Kept) -> None:
         for piece in kept.pieces:
-            piece.holders -= 1
-            if not piece.holders:
-                self.live -= piece.size
-                self.dead += piece.size
+            self._release(piece)
+
+    def _release(self, piece: Piece) -> None:
+        piece.holders -= 1
+        if not piece.holders:
+            self.live -= piece.size
+            self.dead += piece.size

@@ -26,7 +26,7 @@ from dflow_core.errors import (
     ModelFormatError,
 )
 from dflow_core.message import Block, FlowMsg
-from dflow_core.model import FlowModel, Frame, om_chunks, read_frame
+from dflow_core.model import Buffer, FlowModel, PneModel, frame_chunks, om_chunks, pack_submodel, read_head
 from dflow_core.recording.file_format import Kind, record_chunks, total
 from dflow_core.recording.keeper import Keeper
 from dflow_core.recording.recording_file import RecordingFile
@@ -40,10 +40,10 @@ from dflow_core.recording.records import (
     UNFINISHED,
     End,
     FailedCall,
-    Fed,
     ResultDigest,
     error_fields,
-    json_frame,
+    fed_chunks,
+    json_chunks,
 )
 
 _LOG = logging.getLogger("dflow.record")
@@ -83,7 +83,8 @@ class Recorder:
         self._open: dict[int, _Open] = {}
         self._counts = dict.fromkeys((RESULT, ERROR, LOST, DROPPED, CANCELLED, UNFINISHED), 0)
         self.path = _file_in(path, model.name)
-        graph = _graph_frame(model, wall())
+        self._versions = 0
+        graph = _graph_chunks(model, wall())
         self._file: RecordingFile | None = RecordingFile(self.path, record_chunks(Kind.GRAPH, 0, graph))
 
     def fed(self, trans_id: int, blocks: Mapping[int, Block]) -> None:
@@ -91,10 +92,10 @@ class Recorder:
         with self._lock:
             if self._file is None:
                 return
-            chunks = record_chunks(Kind.FED, trans_id, Fed.of(trans_id, self._wall(), blocks).to_frame())
+            chunks = record_chunks(Kind.FED, trans_id, fed_chunks(self._wall(), blocks))
             self._open.setdefault(trans_id, _Open(self._clock()))
             if self._keeper.wants_fed(trans_id, total(chunks)):
-                self._append((trans_id,), chunks)
+                self._write((trans_id,), chunks)
 
     def called(self, packed: Sequence[bytes]) -> None:
         """Calls of nodes have failed; what they say of it."""
@@ -103,15 +104,27 @@ class Recorder:
                 if self._file is None:
                     return
                 try:
-                    frame = read_frame(one, "a failed call")
-                    trans_ids = FailedCall.from_frame(frame).trans_ids
+                    trans_ids = FailedCall.trans_ids_in(read_head(one, "a failed call"))
                 except ModelFormatError as error:
                     _LOG.warning("a failed call is not recorded: %s", error)
                     continue
                 self._note_together(trans_ids)
-                chunks = record_chunks(Kind.CALL, trans_ids[0] if trans_ids else 0, frame)
+                chunks = record_chunks(Kind.CALL, trans_ids[0] if trans_ids else 0, [one])
                 if self._keeper.wants_call(trans_ids, total(chunks)):
-                    self._append(trans_ids, chunks)
+                    self._write(trans_ids, chunks)
+
+    def exchanged(self, first: int, models: Mapping[str, PneModel]) -> None:
+        """Nodes were replaced while nothing is under way: what is fed from now on, from `first` on, is for these."""
+        with self._lock:
+            if self._file is None:
+                return
+            self._versions += 1
+            head = {"version": self._versions, "first": first, "at": self._wall(), "nodes": list(models)}
+            frame = json_chunks(head, [pack_submodel(model) for model in models.values()])
+            chunks = record_chunks(Kind.UPDATE, 0, frame)
+            at = self._append(chunks)
+            if at is not None:
+                self._keeper.exchanged(models, at, total(chunks))
 
     def arrived(self, output: int, msg: FlowMsg) -> None:
         """A message has come out of the graph."""
@@ -135,7 +148,7 @@ class Recorder:
             if self._keeper.is_open(trans_id):
                 fields = error_fields(error) if error is not None else {}
                 end = End(how, self._clock() - found.since, fields, tuple(found.results), found.together)
-                self._append((trans_id,), record_chunks(Kind.END, trans_id, end.to_frame()))
+                self._write((trans_id,), record_chunks(Kind.END, trans_id, frame_chunks(end.to_frame())))
                 self._keeper.ended(trans_id, how in FAILED)
             self._compact()
 
@@ -144,7 +157,7 @@ class Recorder:
         with self._lock:
             if self._file is not None:
                 said = {"ended": self._counts, "left_out": self._keeper.left_out, "at": self._wall()}
-                self._append((), record_chunks(Kind.CLOSED, 0, json_frame(said)))
+                self._write((), record_chunks(Kind.CLOSED, 0, json_chunks(said)))
             self._stop()
 
     def _note_together(self, trans_ids: tuple[int, ...]) -> None:
@@ -153,15 +166,21 @@ class Recorder:
             if trans_id in self._open:
                 self._open[trans_id].together = tuple(sorted(trans_ids))
 
-    def _append(self, trans_ids: tuple[int, ...], chunks: Sequence[bytes | bytearray | memoryview]) -> None:
+    def _write(self, trans_ids: tuple[int, ...], chunks: Sequence[Buffer]) -> None:
+        """Append a record of some transactions."""
+        at = self._append(chunks)
+        if at is not None:
+            self._keeper.wrote(trans_ids, at, total(chunks))
+
+    def _append(self, chunks: Sequence[Buffer]) -> int | None:
+        """Append a record; gives where, or None if it could not be written."""
         if self._file is None:
-            return
+            return None
         try:
-            at = self._file.append(chunks)
+            return self._file.append(chunks)
         except OSError as error:
             self._give_up(error)
-            return
-        self._keeper.wrote(trans_ids, at, total(chunks))
+            return None
 
     def _compact(self) -> None:
         pieces = self._keeper.compaction()
@@ -195,13 +214,13 @@ def _how(error: DflowError | None, dropped: bool) -> str:
     return UNFINISHED if isinstance(error, ClosedError) else ERROR
 
 
-def _graph_frame(model: FlowModel, at: float) -> Frame:
+def _graph_chunks(model: FlowModel, at: float) -> list[Buffer]:
     began = datetime.datetime.fromtimestamp(at, datetime.timezone.utc).isoformat(timespec="seconds")
     head = {
         "graph": model.name, "inputs": list(model.relation.input_names), "outputs": list(model.relation.output_names),
         "began": began, "python": platform.python_version(), "made_by": dict(model.made_by),
     }
-    return json_frame(head, [b"".join(om_chunks(model))])
+    return json_chunks(head, [om_chunks(model)])
 
 
 def _file_in(path: str, graph: str) -> str:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from dflow_core.errors import ModelFormatError, UsageError
 from dflow_core.message import FlowMsg
-from dflow_core.model import FileSource, FlowModel, read_om
-from dflow_core.recording.file_format import Kind, Record, opened, read_frame_of, scan
-from dflow_core.recording.records import FAILED, OPEN, End, FailedCall, Fed, frame_json, message_of
+from dflow_core.model import FileSource, FlowModel, PneModel, read_om, unpack_submodel
+from dflow_core.recording.file_format import Kind, Record, opened, read_frame_of, read_head_of, scan
+from dflow_core.recording.records import FAILED, OPEN, End, FailedCall, Fed, fed_at, head_json, message_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class RecordedTransaction:
         at: When it was fed, seconds since 1970.
         fed: Where what was fed lies.
         calls: Where its failed calls lie.
+        versions: The exchanges of nodes that came before it, of those in the recording; see `Recording.versions`.
     """
 
     trans_id: int
@@ -30,11 +31,31 @@ class RecordedTransaction:
     at: float
     fed: tuple[Record, ...]
     calls: tuple[Record, ...]
+    versions: int = 0
 
     @property
     def failed(self) -> bool:
         """Whether it has failed, or had not ended when the recording did."""
         return self.end.how in FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """An exchange of nodes while the graph ran (`graph.update`).
+
+    Args:
+        number: Which exchange it was, from 1.
+        first: The first transaction that the new ones could work on.
+        at: When, seconds since 1970.
+        nodes: Names of the nodes.
+        record: Where the new ones lie.
+    """
+
+    number: int
+    first: int
+    at: float
+    nodes: tuple[str, ...]
+    record: Record = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +68,7 @@ class Recording:
         inputs, outputs: Names of its inputs and outputs.
         about: What else the file says of the graph: when, which Python, what made it.
         transactions: By id, in the order they were fed.
+        versions: The exchanges of nodes that its transactions need, in order.
         torn: Bytes at the end of the file that are no whole record, as a killed application leaves them.
         left_out: Transactions that found no room; None where the application was killed before it could say.
     """
@@ -57,6 +79,7 @@ class Recording:
     outputs: tuple[str, ...]
     about: Mapping[str, object]
     transactions: Mapping[int, RecordedTransaction]
+    versions: tuple[Version, ...]
     torn: int
     left_out: int | None
     _model: Record = field(repr=False)
@@ -81,17 +104,30 @@ class Recording:
             raise UsageError(f"transaction {trans_id} is not in {self.path}", hint=f"there are {known}")
         return self.transactions[trans_id]
 
-    def model(self) -> FlowModel:
+    def version_of(self, transaction: RecordedTransaction) -> int:
+        """The last exchange of nodes before a transaction; 0 if there was none."""
+        return self.versions[transaction.versions - 1].number if transaction.versions else 0
+
+    def model(self, transaction: RecordedTransaction | None = None) -> FlowModel:
         """The graph. Loading its functions runs code of whoever made the recording.
+
+        Args:
+            transaction: The graph as it was when this one was fed; as it was started if not given.
 
         Raises:
             ModelFormatError: it cannot be read.
         """
+        applied = self.versions[: transaction.versions] if transaction is not None else ()
+        parts: dict[str, PneModel] = {}
         with opened(self.path) as source:
             (section,) = read_frame_of(source, self._model).sections
+            for version in applied:
+                packed = read_frame_of(source, version.record).sections
+                parts |= zip(version.nodes, map(unpack_submodel, packed), strict=True)
         model = read_om(section)
         # A replay does not write over its recording, and needs no other file.
-        return replace(model, options={**model.options, "record": "", "deploy_info": ""})
+        options = {**model.options, "record": "", "deploy_info": ""}
+        return replace(model, options=options, submodels={**model.submodels, **parts})
 
     def fed(self, transaction: RecordedTransaction) -> list[dict[int, FlowMsg]]:
         """What was fed for a transaction, by input: an entry for each time something was."""
@@ -129,6 +165,12 @@ class _Found:
     calls: list[Record] = field(default_factory=list)
     at: float = 0.0
     end: End | None = None
+    versions: int = 0
+
+    def whole(self, trans_id: int) -> RecordedTransaction:
+        """All of it."""
+        end = self.end or End(OPEN, 0.0)
+        return RecordedTransaction(trans_id, end, self.at, tuple(self.fed), tuple(self.calls), self.versions)
 
 
 def read_recording(path: str | os.PathLike[str]) -> Recording:
@@ -148,33 +190,55 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
 
 def _read(source: FileSource) -> Recording:
     scanned = scan(source)
-    found: dict[int, _Found] = {}
-    left_out: int | None = None
+    found = _Contents()
     for record in scanned.records[1:]:
-        if record.kind is Kind.FED:
-            mine = found.setdefault(record.trans_id, _Found())
-            mine.at = mine.at or Fed.from_frame(record.trans_id, read_frame_of(source, record)).at
-            mine.fed.append(record)
-        elif record.kind is Kind.CALL:
-            for trans_id in FailedCall.from_frame(read_frame_of(source, record)).trans_ids:
-                if trans_id in found:
-                    found[trans_id].calls.append(record)
-        elif record.kind is Kind.END and record.trans_id in found:
-            found[record.trans_id].end = End.from_frame(read_frame_of(source, record))
-        elif record.kind is Kind.CLOSED:
-            said = frame_json(read_frame_of(source, record)).get("left_out")
-            left_out = said if isinstance(said, int) else None
-    about = frame_json(read_frame_of(source, scanned.records[0]))
-    transactions = {
-        trans_id: RecordedTransaction(
-            trans_id, one.end or End(OPEN, 0.0), one.at, tuple(one.fed), tuple(one.calls)
-        )
-        for trans_id, one in found.items()
-    }
+        found.take(record, read_head_of(source, record))
+    about = head_json(read_head_of(source, scanned.records[0]))
     return Recording(
         source.path or "", str(about.pop("graph", "")), _texts(about.pop("inputs", ())),
-        _texts(about.pop("outputs", ())), about, transactions, scanned.torn, left_out, scanned.records[0],
+        _texts(about.pop("outputs", ())), about,
+        {trans_id: one.whole(trans_id) for trans_id, one in found.transactions.items()}, tuple(found.versions),
+        scanned.torn, found.left_out, scanned.records[0],
     )
+
+
+class _Contents:
+    """What the records of a file say, one after the other; only their heads are read."""
+
+    def __init__(self) -> None:
+        self.transactions: dict[int, _Found] = {}
+        self.versions: list[Version] = []
+        self.left_out: int | None = None
+
+    def take(self, record: Record, head: bytes) -> None:
+        """Note the next record."""
+        if record.kind is Kind.FED:
+            self._fed(record, head)
+        elif record.kind is Kind.CALL:
+            for trans_id in FailedCall.trans_ids_in(head):
+                if trans_id in self.transactions:
+                    self.transactions[trans_id].calls.append(record)
+        elif record.kind is Kind.END and record.trans_id in self.transactions:
+            self.transactions[record.trans_id].end = End.from_head(head)
+        elif record.kind is Kind.UPDATE:
+            self.versions.append(_version(record, head_json(head)))
+        elif record.kind is Kind.CLOSED:
+            said = head_json(head).get("left_out")
+            self.left_out = said if isinstance(said, int) else None
+
+    def _fed(self, record: Record, head: bytes) -> None:
+        mine = self.transactions.get(record.trans_id)
+        if mine is None or mine.end is not None:  # an id may be used again; the later one is kept then
+            self.transactions.pop(record.trans_id, None)
+            mine = self.transactions[record.trans_id] = _Found(at=fed_at(head), versions=len(self.versions))
+        mine.fed.append(record)
+
+
+def _version(record: Record, said: Mapping[str, object]) -> Version:
+    number, first, at = said.get("version"), said.get("first"), said.get("at")
+    if not (isinstance(number, int) and isinstance(first, int) and isinstance(at, (int, float))):
+        raise ModelFormatError("an exchange of nodes cannot be read: it lacks its number, transaction or time")
+    return Version(number, first, float(at), _texts(said.get("nodes")), record)
 
 
 def _texts(value: object) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from dflow_core.errors import DflowError, ModelFormatError
 from dflow_core.message import Block, ErrorInfo, FlowMsg, HeapBlock, MsgInfo, MsgType, describe
-from dflow_core.model import Frame
+from dflow_core.model import Buffer, Frame, laid_out
 
 RESULT, ERROR, LOST, DROPPED, CANCELLED = "result", "error", "lost", "dropped", "cancelled"
 UNFINISHED, OPEN = "unfinished", "open"
@@ -49,6 +49,14 @@ class FailedCall:
         messages = (*self.inputs, *([self.head] if self.head is not None else []))
         return tuple(dict.fromkeys(key[0] for msg in messages for key in msg.keys))
 
+    @staticmethod
+    def trans_ids_in(head: bytes) -> tuple[int, ...]:
+        """Transactions that took part in the call whose frame has this head; raises as `from_frame`."""
+        try:
+            return tuple(_int(one) for one in head_json(head)["trans_ids"])  # type: ignore[attr-defined]
+        except (KeyError, TypeError) as cause:
+            raise ModelFormatError(f"a failed call cannot be read: {cause}") from cause
+
     def to_frame(self) -> Frame:
         """As a frame: the head's message comes first, if there is one."""
         fields = {name: getattr(self.error, name) for name in ErrorInfo.__dataclass_fields__}
@@ -66,7 +74,7 @@ class FailedCall:
         Raises:
             ModelFormatError: it says something else than it should.
         """
-        said = _unpacked(frame.head)
+        said = head_json(frame.head)
         try:
             fields = dict(said["error"])  # type: ignore[call-overload]  # checked by what follows
             error = ErrorInfo(**{**fields, "input_shapes": tuple(fields["input_shapes"])})
@@ -93,23 +101,32 @@ class Fed:
     messages: Mapping[int, bytes]
 
     @classmethod
-    def of(cls, trans_id: int, at: float, blocks: Mapping[int, Block]) -> Fed:
-        """What is fed in these blocks."""
-        return cls(trans_id, at, {port: _block_bytes(block) for port, block in blocks.items()})
-
-    def to_frame(self) -> Frame:
-        """As a frame."""
-        return Frame(_packed({"at": self.at, "ports": list(self.messages)}), tuple(self.messages.values()))
-
-    @classmethod
     def from_frame(cls, trans_id: int, frame: Frame) -> Fed:
-        """The inverse of `to_frame`; raises as that of `FailedCall`."""
-        said = _unpacked(frame.head)
+        """The inverse of `fed_chunks`; raises as that of `FailedCall`."""
+        at = fed_at(frame.head)
         try:
-            ports = [_int(port) for port in said["ports"]]  # type: ignore[attr-defined]  # checked by the next line
-            return cls(trans_id, float(str(said["at"])), dict(zip(ports, frame.sections, strict=True)))
+            ports = [_int(port) for port in head_json(frame.head)["ports"]]  # type: ignore[attr-defined]
+            return cls(trans_id, at, dict(zip(ports, frame.sections, strict=True)))
         except (KeyError, TypeError, ValueError) as cause:
             raise ModelFormatError(f"what was fed cannot be read: {cause}") from cause
+
+
+def fed_at(head: bytes) -> float:
+    """When that was fed whose frame has this head; raises as `Fed.from_frame`."""
+    try:
+        return float(str(head_json(head)["at"]))
+    except (KeyError, ValueError) as cause:
+        raise ModelFormatError(f"what was fed cannot be read: {cause}") from cause
+
+
+def fed_chunks(at: float, blocks: Mapping[int, Block]) -> list[Buffer]:
+    """What is fed in these blocks, as the frame of a `Fed`; nothing large is copied.
+
+    Args:
+        at: When, seconds since 1970.
+        blocks: The block of each input.
+    """
+    return json_chunks({"at": at, "ports": list(blocks)}, [(_message_in(block),) for block in blocks.values()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +184,12 @@ class End:
     @classmethod
     def from_frame(cls, frame: Frame) -> End:
         """The inverse of `to_frame`; raises as that of `FailedCall`."""
-        said = _unpacked(frame.head)
+        return cls.from_head(frame.head)
+
+    @classmethod
+    def from_head(cls, head: bytes) -> End:
+        """From the head of its frame, which says all of it; raises as `from_frame`."""
+        said = head_json(head)
         try:
             return cls(
                 str(said["how"]), float(str(said["seconds"])), dict(said["error"]),  # type: ignore[call-overload]
@@ -194,11 +216,11 @@ def message_bytes(msg: FlowMsg) -> bytes:
     return b"".join((msg.info.pack(len(body), len(aux)), body, aux))
 
 
-def _block_bytes(block: Block) -> bytes:
+def _message_in(block: Block) -> memoryview:
     """The message in a block, which may be larger than it."""
     data = block.array()
     _, body, aux = MsgInfo.unpack(data)
-    return data[: _HEAD + body + aux].tobytes()
+    return memoryview(data)[: _HEAD + body + aux]
 
 
 def message_of(data: bytes) -> FlowMsg:
@@ -225,7 +247,12 @@ def _packed(head: Mapping[str, object]) -> bytes:
     return json.dumps(head).encode("utf-8", "surrogatepass")
 
 
-def _unpacked(head: bytes) -> dict[str, object]:
+def head_json(head: bytes) -> dict[str, object]:
+    """The head of a frame, which is one JSON object.
+
+    Raises:
+        ModelFormatError: it is something else.
+    """
     try:
         said = json.loads(head.decode("utf-8", "surrogatepass"))
     except ValueError as cause:
@@ -241,11 +268,6 @@ def _int(value: object) -> int:
     return value
 
 
-def frame_json(frame: Frame) -> dict[str, object]:
-    """The head of a frame, which is one JSON object."""
-    return _unpacked(frame.head)
-
-
-def json_frame(head: Mapping[str, object], sections: Sequence[bytes] = ()) -> Frame:
-    """A frame with one JSON object as its head."""
-    return Frame(_packed(head), tuple(sections))
+def json_chunks(head: Mapping[str, object], sections: Sequence[Sequence[Buffer]] = ()) -> list[Buffer]:
+    """A frame with one JSON object as its head, as buffers."""
+    return laid_out(_packed(head), sections)

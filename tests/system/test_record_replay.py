@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from dflow_core.message import decode
 from dflow_core.recording import read_recording
 from dflow_core.replay import replay_call, replay_transaction
 from dflow_core.session import DFlowSession
+from tests.system.case_support import wait_until
 
 
 @df.pyflow
@@ -130,3 +133,82 @@ def test_recording_of_an_application_that_is_killed_holds_what_was_under_way(tmp
     assert [t.end.how for t in recording.transactions.values()] == ["result", "open"]
     (fed,) = recording.fed(recording.transaction())
     assert decode(fed[0]) == 2
+
+
+@df.pyflow
+def strict(value: np.ndarray) -> np.ndarray:
+    if value.min() < 0:
+        raise OverflowError("strict")
+    return value * 3
+
+
+def test_transactions_of_a_graph_that_was_updated_are_replayed_with_their_version(tmp_path: Path) -> None:
+    """Fed by another thread all the time: none is recorded with a version that did not serve it."""
+    path = tmp_path / "run.dfrec"
+    with DFlowSession() as session:
+        node = half.fnode("work")
+        options = {"record": str(path), "record_good": "1000", "output": "none"}
+        with df.FlowGraph([node(df.FlowData("x"))], options, name="updated", session=session) as graph:
+            ends: list[object] = []
+            stop = threading.Event()
+
+            def load() -> None:
+                numbers = itertools.takewhile(lambda _: not stop.is_set(), itertools.cycle((2.0, -2.0)))
+                ends.extend(graph.map((np.array([n]) for n in numbers), in_flight=6, errors="return", copy=True))
+
+            caller = threading.Thread(target=load)
+            caller.start()
+            wait_until(lambda: graph.counters.delivered > 20)
+            graph.update(node, strict)
+            before = graph.counters.failed
+            wait_until(lambda: graph.counters.failed > before + 20)
+            stop.set()
+            caller.join(60)
+            assert not caller.is_alive()
+        recording = read_recording(path)
+        assert [version.nodes for version in recording.versions] == [("work",)]
+        versions = [recording.version_of(one) for one in recording.transactions.values()]
+        assert set(versions) == {0, 1} and versions == sorted(versions)
+        assert recording.versions[0].first == 1 + versions.count(0)
+        for one in recording.transactions.values():
+            assert one.end.how == ("error" if one.end.error else "result")
+            assert not (one.failed and recording.version_of(one) == 0), "the first version takes everything"
+        for one in (recording.transaction(1), recording.transaction(versions.count(0)), recording.transaction()):
+            verdict = replay_transaction(session, recording, one).verdict
+            assert verdict == ("the same error" if one.failed else "the same results")
+        assert replay_call(session, recording, recording.transaction()).verdict == "the same error"
+
+
+def test_recorder_that_is_killed_in_the_middle_of_big_records_leaves_the_whole_ones(tmp_path: Path) -> None:
+    """Killed three times while it writes nothing but records of some megabytes; each time the file can be read."""
+    (tmp_path / "program.py").write_text(textwrap.dedent(
+        """
+        import sys
+
+        import numpy as np
+
+        import dflow_core as df
+
+        @df.pyflow
+        def same(value):
+            return value
+
+        with df.FlowGraph([same.fnode()(df.FlowData("x"))], {"record": sys.argv[1], "record_good": "3"},
+                          mode="inline") as graph:
+            for number in range(100_000):
+                graph(np.full(400_000, number))
+        """
+    ))
+    for number in range(3):
+        path = tmp_path / f"run{number}.dfrec"
+        with subprocess.Popen([sys.executable, str(tmp_path / "program.py"), str(path)]) as program:
+            wait_until(lambda path=path: path.exists() and path.stat().st_size > 20_000_000)
+            os.kill(program.pid, signal.SIGKILL)
+            program.wait(10)
+        recording = read_recording(path)
+        assert recording.left_out is None and len(recording.transactions) >= 3
+        last = max(recording.transactions)
+        for one in recording.transactions.values():
+            assert one.end.how == "result" or one.trans_id == last
+            (fed,) = recording.fed(one)
+            assert np.unique(decode(fed[0])).tolist() == [one.trans_id - 1]  # type: ignore[call-overload]

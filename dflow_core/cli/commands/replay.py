@@ -18,7 +18,7 @@ from dflow_core.cli.services import Services
 from dflow_core.errors import UsageError
 from dflow_core.message import FlowMsg, decode
 from dflow_core.message import describe as in_words
-from dflow_core.recording import LOST, RecordedTransaction, Recording, read_recording
+from dflow_core.recording import LOST, RecordedTransaction, Recording, Version, read_recording
 
 if TYPE_CHECKING:
     from dflow_core.replay import Replay
@@ -94,23 +94,33 @@ def _list(output: Output, recording: Recording) -> None:
     ones = list(recording.transactions.values())
     output.line(f"{recording.path}: graph {recording.graph}, {recording.about.get('began', '')}")
     rows = [
-        (one.trans_id, _time(one.at), one.end.how, seconds(one.end.seconds), _place(one), _fed_in_words(recording, one))
+        (
+            one.trans_id, recording.version_of(one), _time(one.at), one.end.how, seconds(one.end.seconds), _place(one),
+            _fed_in_words(recording, one),
+        )
         for one in ones
     ]
-    output.table(["transaction#", "fed", "end", "took#", "error", "inputs"], rows)
+    columns = ["transaction#", "version#", "fed", "end", "took#", "error", "inputs"]
+    if not recording.versions:
+        columns, rows = [columns[0], *columns[2:]], [(row[0], *row[2:]) for row in rows]
+    output.table(columns, rows)
     output.line(f"\n{counted(len(ones), 'transaction')}, {len(recording.failed)} failed")
     for note in _notes(recording):
         output.line(note, style="yellow")
     output.document(
         {
             "file": recording.path, "graph": recording.graph, "about": recording.about, "torn": recording.torn,
-            "left_out": recording.left_out, "transactions": [_as_data(recording, one) for one in ones],
+            "left_out": recording.left_out, "versions": [_version(one) for one in recording.versions],
+            "transactions": [_as_data(recording, one) for one in ones],
         }
     )
 
 
 def _notes(recording: Recording) -> list[str]:
-    notes = []
+    notes = [
+        f"version {one.number}, from transaction {one.first} on: {', '.join(one.nodes)} replaced at {_time(one.at)}"
+        for one in recording.versions
+    ]
     if recording.torn:
         notes.append(f"the last {recording.torn} bytes are no whole record: whoever wrote it was stopped in the middle")
     elif recording.left_out is None:
@@ -152,11 +162,15 @@ def _inputs(recording: Recording, one: RecordedTransaction, of_call: bool) -> li
 
 def _as_data(recording: Recording, one: RecordedTransaction) -> dict[str, object]:
     return {
-        "trans_id": one.trans_id, "end": one.end.how, "fed_at": one.at, "seconds": one.end.seconds,
+        "trans_id": one.trans_id, "version": recording.version_of(one), "end": one.end.how, "fed_at": one.at, "seconds": one.end.seconds,
         "error": one.end.error or None, "together": one.end.together, "failed_calls": len(one.calls),
         "inputs": {name: in_words(msg) for name, msg in _inputs(recording, one, False)},
         "results": [{"output": recording.outputs[r.output], "is": r.text} for r in one.end.results],
     }
+
+
+def _version(one: Version) -> dict[str, object]:
+    return {"version": one.number, "first": one.first, "at": one.at, "nodes": one.nodes}
 
 
 def _fed_in_words(recording: Recording, one: RecordedTransaction) -> str:

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+import dflow_core as df
 from dflow_core.cli.debugging import SKIPPED
 from dflow_core.cli.services import Services
 
@@ -65,6 +66,25 @@ def test_recording_is_listed(cli, recorded):
     found = cli("replay", "run.dfrec", "--list", "--json").json
     assert [one["end"] for one in found["transactions"]] == ["result", "error", "result"]
     assert (found["torn"], found["left_out"]) == (0, 0) and found["transactions"][1]["failed_calls"] == 1
+
+
+def test_versions_of_nodes_are_listed_with_the_transactions_they_served(cli, tmp_path):
+    import replay_graphs  # type: ignore[import-not-found]
+
+    node = replay_graphs.half.fnode("work")
+    with df.FlowGraph([node(df.FlowData("x"))], {"record": "run.dfrec"}, mode="inline") as graph:
+        graph(np.full(2, 4.0))
+        graph.update(node, replay_graphs.root)
+        with pytest.raises(df.NodeError):
+            graph(np.full(2, -4.0))
+    result = cli("replay", "run.dfrec", "--list")
+    rows = [line.split() for line in result.out.splitlines() if line.split()[:1] in (["1"], ["2"])]
+    assert [row[:2] for row in rows] == [["1", "0"], ["2", "1"]]
+    assert "version 1, from transaction 2 on: work replaced at" in result.out
+    found = cli("replay", "run.dfrec", "--list", "--json").json
+    assert [one["version"] for one in found["transactions"]] == [0, 1] and found["versions"][0]["nodes"] == ["work"]
+    assert "the same error" in cli("replay", "run.dfrec").out
+    assert "the same results" in cli("replay", "run.dfrec", "-t", "1").out
 
 
 def test_first_failed_transaction_runs_again(cli, recorded):

@@ -26,10 +26,23 @@ class File:
             self.keeper.ended(trans_id, failed)
         return wanted
 
+    def exchange(self, *nodes: str) -> int:
+        at, self.end = self.end, self.end + SIZE
+        self.keeper.exchanged(nodes, at, SIZE)
+        return at
+
 
 def offsets(keeper: Keeper) -> list[int] | None:
     pieces = keeper.compaction()
     return None if pieces is None else [piece.offset for piece in pieces]
+
+
+def kept(keeper: Keeper) -> list[int]:
+    """What would be written anew now, though there may be too little to gain."""
+    dead, keeper.dead = keeper.dead, 1 << 30
+    found = offsets(keeper)
+    keeper.dead = dead
+    return found or []
 
 
 def test_only_the_newest_good_ones_are_kept() -> None:
@@ -91,6 +104,43 @@ def test_call_of_a_batch_is_kept_as_long_as_one_of_its_transactions() -> None:
     keeper.ended(2, failed=True)
     assert keeper.live == 200
     assert not keeper.wants_call((1, 2), SIZE), "they have ended"
+
+
+def test_version_of_a_node_is_kept_as_long_as_a_transaction_needs_it_or_it_is_the_newest() -> None:
+    keeper = Keeper(good=1, limit=10_000, slack=0)
+    file = File(keeper)
+    file.run(1)  # by the graph as it was started
+    assert file.exchange("a") == 100
+    file.run(2, failed=True)
+    assert file.exchange("a") == 300
+    file.run(3)
+    assert file.exchange("a", "b") == 500
+    file.run(4)
+    # Kept: version 1 for the failure 2, and version 3 for 4, which is the newest as well; not 1 and 3, and version 2.
+    assert kept(keeper) == [100, 200, 500, 600] and (keeper.live, keeper.dead) == (400, 300)
+    assert file.exchange("b") == 700
+    assert kept(keeper) == [100, 200, 500, 600, 700], "of a it is the newest still"
+    assert file.exchange("a") == 800
+    file.run(5)
+    assert kept(keeper) == [100, 200, 700, 800, 900]
+
+
+def test_newest_version_stays_where_nothing_else_is_kept() -> None:
+    keeper = Keeper(good=0, limit=10_000, slack=0)
+    file = File(keeper)
+    for trans_id in range(1, 5):
+        file.exchange("a")
+        file.run(trans_id)
+    assert kept(keeper) == [600] and keeper.live == 100
+
+
+def test_versions_count_as_what_is_kept_and_good_transactions_give_way_to_them() -> None:
+    keeper = Keeper(good=10, limit=300, slack=0)
+    file = File(keeper)
+    assert file.run(1) and file.run(2)
+    file.exchange("a")
+    assert file.run(3) and keeper.live == 300, "1 has gone"
+    assert kept(keeper) == [100, 200, 300]
 
 
 def test_few_calls_of_a_spread_out_transaction_are_enough() -> None:

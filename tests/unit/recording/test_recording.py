@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import resource
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -261,19 +264,39 @@ def test_file_cut_anywhere_is_readable_up_to_its_last_whole_record(session: DFlo
     assert read_recording(path).torn == 200
 
 
+def record_starts(data: bytes) -> list[int]:
+    return [at for at in range(0, len(data), 64) if data[at : at + 8] == b"\x89DFREC\r\n"]
+
+
 def test_altered_file_is_refused_with_the_place(session: DFlowSession, path: Path) -> None:
+    """Each byte of the heads, and some between them: of the last record alone it cannot be told from a cut."""
     run(single(session, record=str(path)), "good", "bad")
     data = bytearray(path.read_bytes())
-    for at in range(0, len(data) - 400, 997):
-        data[at] ^= 1
+    *starts, last = record_starts(data)
+    places = {*(start + n for start in [*starts, last] for n in range(64)), *range(0, len(data), 997)}
+    for at in sorted(places):
+        data[at] ^= 0x40
         path.write_bytes(data)
-        data[at] ^= 1
+        data[at] ^= 0x40
         try:
             recording = read_recording(path)
         except ModelFormatError as error:
-            assert error.offset is not None and str(path) in str(error)
+            start = max(one for one in [*starts, last] if one <= at)
+            assert str(path) in str(error) and error.offset in (start, start + 8, len(data))
         else:
-            assert recording.torn, f"byte {at} was altered and nobody noticed"
+            assert at >= last and recording.torn == len(data) - last, f"byte {at} was altered and nobody noticed"
+
+
+def test_records_that_follow_a_hole_are_not_left_out_silently(session: DFlowSession, path: Path) -> None:
+    run(single(session, record=str(path)), "good", "bad")
+    data = path.read_bytes()
+    starts = record_starts(data)
+    path.write_bytes(data[: starts[2]] + bytes(starts[3] - starts[2]) + data[starts[3] :])
+    with pytest.raises(ModelFormatError, match="no whole record begins here, but others follow") as caught:
+        read_recording(path)
+    assert caught.value.offset == starts[2]
+    path.write_bytes(data[: starts[2]] + data[starts[2] : starts[2] + 64] + data[starts[3] : starts[3] + 100])
+    assert read_recording(path).torn == 164, "what follows is no whole record either"
 
 
 @pytest.mark.parametrize(
@@ -335,6 +358,124 @@ def test_full_disk_ends_the_recording_and_not_the_graph(
     told = f"{path}: nothing more is recorded: No space left on device"
     assert [record.message for record in caplog.records].count(told) == 1
     assert list(read_recording(path).transactions) == [1]
+
+
+def test_file_system_that_takes_part_of_a_record_leaves_the_whole_ones(
+    session: DFlowSession, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The limit of this process for files stands for the end of the disk: the kernel writes up to it, then fails."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with single(session, record=str(path)) as graph, caplog.at_level(logging.WARNING):
+        graph("good")
+        whole = path.stat().st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (whole + 100_000, hard))
+        try:
+            graph(np.zeros(1 << 20))
+            graph("good")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "nothing more is recorded: File too large" in caplog.text
+    recording = read_recording(path)
+    assert (path.stat().st_size, recording.torn, recording.left_out) == (whole, 0, None)
+    assert [one.end.how for one in recording.transactions.values()] == ["result"]
+
+
+def test_big_tensors_are_recorded_listed_and_kept_without_memory_of_their_size(
+    session: DFlowSession, path: Path
+) -> None:
+    def peak(work: Callable[[], object]) -> int:
+        tracemalloc.start()
+        try:
+            work()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    big = np.zeros(4 << 20)  # 32 MiB
+    with df.FlowGraph([half.fnode()(df.FlowData("x"))], mode="inline", session=session) as graph:
+        graph(big)
+        bare = peak(lambda: [graph(big) for _ in range(4)])
+    options = {"record": str(path), "record_good": "3"}
+    with df.FlowGraph([half.fnode()(df.FlowData("x"))], options, mode="inline", session=session) as graph:
+        graph(big)
+        recorded = peak(lambda: [graph(big) for _ in range(4)])
+    assert recorded < bare + (4 << 20), "what is fed is written from where it lies"
+    assert peak(lambda: read_recording(path)) < 8 << 20, "listing reads no tensor"
+    assert len(read_recording(path).transactions) >= 3
+
+
+@df.pyflow
+def twice(value: np.ndarray) -> np.ndarray:
+    if value.min() < 0:
+        raise ValueError("twice")
+    return 2 * value
+
+
+@df.pyflow
+def thrice(value: np.ndarray) -> np.ndarray:
+    if value.min() < 0:
+        raise TypeError("thrice")
+    return 3 * value
+
+
+@pytest.mark.parametrize("good", ["16", "0"])
+def test_transaction_is_replayed_with_the_version_of_a_node_that_served_it(
+    session: DFlowSession, path: Path, good: str
+) -> None:
+    """Also where records of versions, and of good transactions, were thrown out of the file."""
+    node = twice.fnode("node")
+    options = {"record": str(path), "record_good": good}
+    with df.FlowGraph([node(df.FlowData("x"))], options, mode="inline", session=session) as graph:
+        found: list[object] = []
+        for number, version in enumerate([twice, thrice, half, thrice, twice]):
+            if number:
+                graph.update(node, version)
+            for value in (2.0, -2.0):
+                try:
+                    found.append(float(graph(np.array(value))))  # type: ignore[arg-type]
+                except df.NodeError as error:
+                    found.append(error.error_type)
+            if good == "0":
+                graph(np.zeros(300_000))
+    assert found == [4.0, "ValueError", 6.0, "TypeError", 1.0, -1.0, 6.0, "TypeError", 4.0, "ValueError"]
+    recording = read_recording(path)
+    failed = [recording.transactions[one] for one in recording.failed]
+    assert [recording.version_of(one) for one in failed] == [0, 1, 3, 4]
+    numbers = [1, 2, 3, 4] if good == "16" else [1, 3, 4]
+    assert [version.number for version in recording.versions] == numbers
+    assert {version.nodes for version in recording.versions} == {("node",)}
+    for one in failed:
+        for replay in (replay_call, replay_transaction):
+            done = replay(session, recording, one)
+            assert done.verdict == "the same error" and type(done.cause).__name__ == one.end.error["error_type"]
+    for one in recording.transactions.values():
+        if not one.failed:
+            assert replay_transaction(session, recording, one).verdict == "the same results"
+
+
+def test_graph_as_it_was_started_is_there_after_exchanges(session: DFlowSession, path: Path) -> None:
+    node = twice.fnode("node")
+    options = {"record": str(path)}
+    with df.FlowGraph([node(df.FlowData("x"))], options, mode="inline", session=session) as graph:
+        first = graph.update(node, thrice)
+        graph(np.array(1.0))
+        with pytest.raises(df.DflowError):
+            graph.update("other", thrice)
+    recording = read_recording(path)
+    (version,) = recording.versions
+    assert (version.number, version.first, version.at > 0) == (1, first, True)
+    started, later = recording.model(), recording.model(recording.transaction(1))
+    assert started.submodels["node"] != later.submodels["node"] and started.relation == later.relation
+
+
+def test_id_that_is_used_again_stands_for_the_later_transaction(session: DFlowSession, path: Path) -> None:
+    with single(session, record=str(path)) as graph:
+        for value in ("bad", "good"):
+            graph.feed({"x": value}, info=df.FeedInfo(transaction_id=7))
+            with contextlib.suppress(df.NodeError):
+                graph.fetch()
+    recording = read_recording(path)
+    assert recording.transaction(7).end.how == "result" and len(recording.fed(recording.transaction(7))) == 1
 
 
 def test_full_disk_while_it_is_written_anew_leaves_what_was_there(

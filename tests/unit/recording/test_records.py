@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +11,8 @@ import pytest
 
 from dflow_core.errors import ModelFormatError
 from dflow_core.message import Aux, DataFlag, ErrorInfo, FlowMsg, HeapBlock, Member, MsgInfo, encode
-from dflow_core.model import Frame
-from dflow_core.recording.records import End, FailedCall, Fed, ResultDigest, message_bytes, message_of
+from dflow_core.model import Frame, read_frame
+from dflow_core.recording.records import End, FailedCall, Fed, ResultDigest, fed_chunks, message_bytes, message_of
 
 ERROR = ErrorInfo("node", "bad \udcff", "ValueError", "n", 2, "trace", ("double[2]",), "a hint")
 
@@ -45,9 +45,20 @@ def test_failed_call_is_the_same_from_its_frame(head: FlowMsg | None) -> None:
     assert (again.head is None) == (head is None)
 
 
+def fed_frame(at: float, messages: Mapping[int, FlowMsg]) -> Frame:
+    """What is fed, as the recorder writes it: in blocks larger than the messages."""
+    blocks = {}
+    for port, msg in messages.items():
+        data = message_bytes(msg)
+        blocks[port] = HeapBlock(len(data) + 100)
+        blocks[port].array(writable=True)[: len(data)] = np.frombuffer(data, np.uint8)
+    return read_frame(b"".join(fed_chunks(at, blocks)))
+
+
 def test_fed_and_end_are_the_same_from_their_frames() -> None:
-    fed = Fed(7, 1.5, {1: message_bytes(batch()), 0: message_bytes(encode(None, MsgInfo(trans_id=7)))})
-    assert Fed.from_frame(7, fed.to_frame()) == fed
+    messages = {1: batch(), 0: encode(None, MsgInfo(trans_id=7), HeapBlock)}
+    fed = Fed.from_frame(7, fed_frame(1.5, messages))
+    assert fed == Fed(7, 1.5, {port: message_bytes(msg) for port, msg in messages.items()})
     end = End("error", 0.25, {"type": "NodeError", "node": None}, (ResultDigest.of(1, batch()),), (4, 5))
     assert End.from_frame(end.to_frame()) == end
 
@@ -66,7 +77,7 @@ def changed(frame: Frame, **fields: object) -> Frame:
 
 
 CALL = FailedCall("n", 0, 0, None, (batch(),), ERROR).to_frame()
-FED = Fed(1, 0.0, {0: message_bytes(batch())}).to_frame()
+FED = fed_frame(0.0, {0: batch()})
 END = End("result", 0.0).to_frame()
 
 
