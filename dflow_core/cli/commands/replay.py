@@ -93,16 +93,15 @@ def _run(
 def _list(output: Output, recording: Recording) -> None:
     ones = list(recording.transactions.values())
     output.line(f"{recording.path}: graph {recording.graph}, {recording.about.get('began', '')}")
+    has_versions = bool(recording.versions)
     rows = [
         (
-            one.trans_id, recording.version_of(one), _time(one.at), one.end.how, seconds(one.end.seconds), _place(one),
-            _fed_in_words(recording, one),
+            one.trans_id, *((recording.version_of(one),) if has_versions else ()), _time(one.at), one.end.how,
+            seconds(one.end.seconds), _place(one), _fed_in_words(recording, one),
         )
         for one in ones
     ]
-    columns = ["transaction#", "version#", "fed", "end", "took#", "error", "inputs"]
-    if not recording.versions:
-        columns, rows = [columns[0], *columns[2:]], [(row[0], *row[2:]) for row in rows]
+    columns = ("transaction#", *(("version#",) if has_versions else ()), "fed", "end", "took#", "error", "inputs")
     output.table(columns, rows)
     output.line(f"\n{counted(len(ones), 'transaction')}, {len(recording.failed)} failed")
     for note in _notes(recording):
@@ -162,7 +161,8 @@ def _inputs(recording: Recording, one: RecordedTransaction, of_call: bool) -> li
 
 def _as_data(recording: Recording, one: RecordedTransaction) -> dict[str, object]:
     return {
-        "trans_id": one.trans_id, "version": recording.version_of(one), "end": one.end.how, "fed_at": one.at, "seconds": one.end.seconds,
+        "trans_id": one.trans_id, "version": recording.version_of(one), "end": one.end.how, "fed_at": one.at,
+        "seconds": one.end.seconds,
         "error": one.end.error or None, "together": one.end.together, "failed_calls": len(one.calls),
         "inputs": {name: in_words(msg) for name, msg in _inputs(recording, one, False)},
         "results": [{"output": recording.outputs[r.output], "is": r.text} for r in one.end.results],

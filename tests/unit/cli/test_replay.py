@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import pdb
 import sys
@@ -68,9 +69,9 @@ def test_recording_is_listed(cli, recorded):
     assert (found["torn"], found["left_out"]) == (0, 0) and found["transactions"][1]["failed_calls"] == 1
 
 
-def test_versions_of_nodes_are_listed_with_the_transactions_they_served(cli, tmp_path):
-    import replay_graphs  # type: ignore[import-not-found]
-
+def test_versions_of_nodes_are_listed_with_the_transactions_they_served(cli, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    replay_graphs = importlib.import_module("replay_graphs")
     node = replay_graphs.half.fnode("work")
     with df.FlowGraph([node(df.FlowData("x"))], {"record": "run.dfrec"}, mode="inline") as graph:
         graph(np.full(2, 4.0))
