@@ -8,7 +8,7 @@ Layout of head and descriptor: runtime-semantics.md sections 2 and 3. The bytes 
 uninterpreted hold what we add: the length of the body (64..71) and of the aux section (72..75); the reserved
 word at offset 48 of MsgInfo holds the part token (`info.py` says what that is for).
 
-Modules, lowest first: info, block, aux, tensor_desc, tensors, plain, flow_msg, payload; transaction
+Modules, lowest first: info, block, aux, tensor_desc, tensors, plain, flow_msg, pickler, payload; transaction
 stands alone.
 """
 
@@ -29,6 +29,7 @@ from dflow_core.message.info import (
     root_token,
 )
 from dflow_core.message.payload import Alloc, TensorBlock, alloc_tensor, decode, describe, encode, seal
+from dflow_core.message.pickler import home_of, pickler_class
 from dflow_core.message.plain import PLAIN_KINDS, PlainBlock, copy_like, label_of, peek_plain, routing_of
 from dflow_core.message.tensor_desc import DATA_OFFSET, DESC_SIZE, MAX_RANK, TensorDesc
 from dflow_core.message.tensors import read_tensor
@@ -76,10 +77,12 @@ __all__ = [
     "decode",
     "describe",
     "encode",
+    "home_of",
     "label_of",
     "members_size",
     "msg_types",
     "peek_plain",
+    "pickler_class",
     "read_tensor",
     "reset_current_transaction",
     "root_token",

@@ -22,6 +22,7 @@ from dflow_core.message.aux import NO_AUX, Aux
 from dflow_core.message.block import Block, HeapBlock, block_of
 from dflow_core.message.flow_msg import FlowMsg
 from dflow_core.message.info import HEAD_SIZE, Bytes, DataFlag, MsgInfo, MsgType
+from dflow_core.message.pickler import pickler_class
 from dflow_core.message.tensor_desc import DATA_OFFSET, DESC_SIZE, TensorDesc, packed_desc
 from dflow_core.message.tensors import pack_strings, read_tensor
 from dflow_core.message.type_register import TypeCodec, msg_types
@@ -285,12 +286,10 @@ def _pickled(value: object) -> tuple[memoryview, list[memoryview]]:
     """The pickle of an object, and what of it lies out of band."""
     if type(value) in _SIMPLE:  # the same bytes, made in a tenth of the time
         return memoryview(pickle.dumps(value, 5)), []
-    import cloudpickle
-
     buffers: list[pickle.PickleBuffer] = []
     stream = io.BytesIO()
     try:
-        cloudpickle.Pickler(stream, protocol=5, buffer_callback=buffers.append).dump(value)
+        pickler_class()(stream, protocol=5, buffer_callback=buffers.append).dump(value)
         raws = [buffer.raw() for buffer in buffers]
     except Exception as cause:
         raise PackagingError(f"a {type(value).__name__} cannot travel to another process: {text_of(cause)}") from cause

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from types import ModuleType
 
+from dflow_core.message import home_of
+
 _ALWAYS = frozenset(sys.stdlib_module_names) | frozenset(sys.builtin_module_names) | {"dflow_core"}
 
 
@@ -59,19 +61,6 @@ def is_importable(obj: object, named: object = None, path: ImportPath | None = N
     """
     module = home_of(obj, named)
     return module is not None and (path or ImportPath()).has(module)
-
-
-def home_of(obj: object, named: object = None) -> ModuleType | None:
-    """The module in which an object is found by its name, or None; `__main__` is nobody else's home."""
-    named = obj if named is None else named
-    module = sys.modules.get(str(getattr(named, "__module__", None)))
-    qualname = getattr(named, "__qualname__", None)
-    if module is None or module.__name__ == "__main__" or not isinstance(qualname, str):
-        return None
-    found: object = module
-    for name in qualname.split("."):
-        found = getattr(found, name, None)
-    return module if found is obj else None
 
 
 def _places(module: ModuleType) -> list[str]:

@@ -13,7 +13,8 @@ from functools import cache
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, ClassVar
 
-from dflow_core.udf.importable import ImportPath, home_of
+from dflow_core.message import home_of, pickler_class
+from dflow_core.udf.importable import ImportPath
 
 if TYPE_CHECKING:
     from cloudpickle import Pickler
@@ -105,15 +106,18 @@ def _reduce_code(code: CodeType) -> tuple[object, ...]:
 
 @cache
 def _pickler_class() -> type[Pickler]:
-    import cloudpickle
+    base = pickler_class()
 
-    class Pickler_(cloudpickle.Pickler):  # type: ignore[misc]  # untyped library
+    class Pickler_(base):  # type: ignore[misc, valid-type]  # untyped library
         """Takes modules by value without going in circles, and no open files."""
 
         has_code = False
         dispatch_table: ClassVar[Mapping[type, object]] = ChainMap(
-            {CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table
+            {CodeType: _reduce_code}, base.dispatch_table
         )
+
+        def goes_by_name(self, obj: object) -> bool:
+            return goes_by_name(obj, obj)
 
         def reducer_override(self, obj: object) -> object:
             if isinstance(obj, io.TextIOWrapper):

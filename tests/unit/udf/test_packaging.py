@@ -77,8 +77,10 @@ def test_every_shape_of_code_travels_to_a_fresh_interpreter(tmp_path, root):
     """BC-077: function in a cell, lambda, closure, nested class, partial, staticmethod, dataclass, generator."""
     cell = notebook(
         """
-        import dataclasses
+        import dataclasses, functools
         LIMIT = 3
+        @functools.cache
+        def cached(x): return x * LIMIT
         def plain(x): return x + LIMIT
         def calling(x): return plain(x) * 2
         @dataclasses.dataclass
@@ -97,14 +99,14 @@ def test_every_shape_of_code_travels_to_a_fresh_interpreter(tmp_path, root):
         "cell": cell["plain"], "calling": cell["calling"], "lambda": lambda x: x + OFFSET, "closure": closure(),
         "module": module_level, "partial": functools.partial(cell["plain"]), "dataclass": cell["Data"],
         "nested": cell["Outer"].Nested().use, "generator": cell["gen"], "numpy": lambda x: int(np.sum([x, x])),
-        "enum": lambda x: Color.RED.value + x, "point": lambda x: Point(x).y,
+        "enum": lambda x: Color.RED.value + x, "point": lambda x: Point(x).y, "cached": cell["cached"],
     }
     use = "{k: (list(f(1)) if k == 'generator' else f(1)) for k, f in found.items()}"
     printed = run_elsewhere(pack(things), tmp_path, root, use)
     assert "Data(x=1)" in printed
     for text in (
         "'cell': 4", "'calling': 8", "'lambda': 11", "'closure': 6", "'module': 11", "'partial': 4", "'nested': 1",
-        "'generator': [0]", "'numpy': 2", "'enum': 2", "'point': 0",
+        "'generator': [0]", "'numpy': 2", "'enum': 2", "'point': 0", "'cached': 3",
     ):
         assert text in printed
 
