@@ -19,13 +19,14 @@ from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
 from dflow_core.cann_options import OF_CANN, pool_sizes
-from dflow_core.errors import OptionError
+from dflow_core.errors import OptionError, shortened
 
 Value: TypeAlias = bool | int | float | str
 T = TypeVar("T", bool, int, float, str)
 
 SCOPES = ("session", "graph", "node")
 PLUGIN_PREFIX = "plugin."
+_MOST_SECONDS = 10**9
 _SESSION = ("session",)
 _GRAPH = ("session", "graph")
 _NODE = ("session", "graph", "node")
@@ -326,14 +327,15 @@ def seconds(value: object, what: str) -> float:
         what: What it is for, for the error.
 
     Raises:
-        OptionError: not a number, negative, infinite or NaN.
+        OptionError: not a number, negative, infinite, NaN, or more than thirty years.
     """
     if isinstance(value, timedelta):
         value = value.total_seconds()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise OptionError(f"{what}: expected seconds or a timedelta, got {value!r}")
-    if not math.isfinite(value) or value < 0:
-        raise OptionError(f"{what}: expected 0 seconds or more, got {value!r}")
+    if not 0 <= value <= _MOST_SECONDS:  # also NaN; beyond, waits of the system overflow
+        most = "" if value < 0 or value != value else f", {_MOST_SECONDS:.0e} at most"
+        raise OptionError(f"{what}: expected 0 seconds or more{most}, got {shortened(repr(value), 40)}")
     return float(value)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -75,6 +76,8 @@ class InlineBackend(Backend):
         self._failed_calls: list[bytes] = []
         self._sent: list[tuple[int, FlowMsg]] = []
         self._is_held_up = False
+        # Threads of the caller take turns in running nodes; a node may call its own graph.
+        self._turn = threading.Condition(threading.RLock())
         self._streams: dict[tuple[str, int], tuple[InlineStream, int]] = {}
         self._makers: dict[str, Callable[[PneModel], NodeRunner]] = {}
         on_failure = self._note_failure if records else None
@@ -153,24 +156,37 @@ class InlineBackend(Backend):
         return True
 
     def feed(self, trans_id: int, blocks: Mapping[int, Block]) -> None:
-        for port, block in blocks.items():
-            self._publish(self._relation.root.inputs[port], FlowMsg.from_block(block))
-        self._run()
+        with self._turn:
+            for port, block in blocks.items():
+                self._publish(self._relation.root.inputs[port], FlowMsg.from_block(block))
+            try:
+                self._run()
+            finally:
+                self._turn.notify_all()
 
     def pump(self, timeout: float, room_for: Sequence[int] = ()) -> list[tuple[int, FlowMsg]]:
-        self._run()
-        if not self._arrived:
-            timed: list[NodeRunner | InlineStream] = [] if self._is_held_up else [
-                *self._runners.values(), *self._all_streams
-            ]
-            deadlines = [d for d in (one.deadline() for one in timed) if d is not None]
-            until = min([self._clock() + timeout, *deadlines])
-            time.sleep(max(0.0, until - self._clock()))
-            for one in timed:
-                one.tick()
+        if not self._turn.acquire(timeout=timeout):
+            return []
+        try:
             self._run()
-        arrived, self._arrived = self._arrived, []
-        return [(edge.target[1], msg) for edge, notice in arrived for msg in ([notice] if notice else edge.take())]
+            if not self._arrived:
+                self._rest(timeout)
+            arrived, self._arrived = self._arrived, []
+            return [(edge.target[1], msg) for edge, notice in arrived for msg in ([notice] if notice else edge.take())]
+        finally:
+            self._turn.release()
+
+    def _rest(self, timeout: float) -> None:
+        """Wait until another thread has fed, or the time of a node has come."""
+        timed: list[NodeRunner | InlineStream] = [] if self._is_held_up else [
+            *self._runners.values(), *self._all_streams
+        ]
+        deadlines = [d for d in (one.deadline() for one in timed) if d is not None]
+        until = min([self._clock() + timeout, *deadlines])
+        self._turn.wait(max(0.0, until - self._clock()))
+        for one in timed:
+            one.tick()
+        self._run()
 
     def failed_calls(self) -> list[bytes]:
         found, self._failed_calls = self._failed_calls, []
@@ -253,6 +269,10 @@ class InlineBackend(Backend):
         self._is_held_up = False
 
     def discard(self, timeout: float) -> bool | None:
+        with self._turn:
+            return self._discarded(timeout)
+
+    def _discarded(self, timeout: float) -> bool:
         found = [not stream.discard() for stream in self._all_streams]
         self._work.clear()
         self._arrived.clear()

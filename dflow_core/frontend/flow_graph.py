@@ -56,6 +56,10 @@ class FlowGraph(Controls, data.FlowGraph):
         self._was_closed = False
         self._pool: ThreadPoolExecutor | None = None
 
+    def __getstate__(self) -> dict[str, object]:
+        """What a copy has: all but what runs."""
+        return {**self.__dict__, "_running": None, "_pool": None, "_was_closed": False, "_session": None}
+
     def __enter__(self) -> FlowGraph:
         self.start()
         return self
@@ -195,7 +199,9 @@ class FlowGraph(Controls, data.FlowGraph):
         if errors not in ("raise", "return"):
             raise UsageError(f"errors={errors!r}: use 'raise' or 'return'")
         running = self.running
-        window = in_flight or running.default_in_flight
+        window = running.default_in_flight if in_flight is None else in_flight
+        if not isinstance(window, int) or window < 1:
+            raise UsageError(f"in_flight={in_flight!r}: expected a whole number of at least 1")
         need = running.batch_need
         if window < need.least:
             raise UsageError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import SupportsIndex
 
 from dflow_core.errors import UsageError
 from dflow_core.message.info import MsgInfo
@@ -23,7 +24,7 @@ class FeedInfo:
             the number of a camera; 0 is none.
 
     Raises:
-        UsageError: a number is negative or too large.
+        UsageError: a number is negative, too large or not whole, or the user data is not bytes.
     """
 
     start_time: int = 0
@@ -34,6 +35,13 @@ class FeedInfo:
     route_label: int = 0
 
     def __post_init__(self) -> None:
+        for name in ("start_time", "end_time", "flow_flags", "transaction_id", "route_label"):
+            if not isinstance(value := getattr(self, name), SupportsIndex):
+                raise UsageError(f"FeedInfo({name}=...): expected a whole number, got {value!r}")
+        data: object = self.user_data
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            hint = "encode texts: text.encode()"
+            raise UsageError(f"FeedInfo(user_data=...): expected bytes, got {data!r}", hint=hint)
         times = self.start_time | self.end_time | self.transaction_id
         if not (0 <= times <= _U64 and 0 <= self.flow_flags | self.route_label <= _U32):
             raise UsageError(f"a number is out of range in {self!r}: times and ids have 64 bits, flags and labels 32")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 from pathlib import Path
 
+import cloudpickle
 import numpy as np
 import pytest
 
@@ -74,6 +77,31 @@ def test_unknown_output_is_refused(adder: df.FlowGraph) -> None:
         adder.fetch(["x"])
     with pytest.raises(df.UsageError, match="no output 3"):
         adder.fetch([3])
+
+
+@pytest.mark.parametrize("window", [0, -1, 1.5, "3"])
+def test_window_of_a_stream_that_is_no_number_of_transactions_is_refused(adder: df.FlowGraph, window: object) -> None:
+    with pytest.raises(df.UsageError, match="in_flight=.*at least 1"):
+        next(adder.map([(GOOD, GOOD)], in_flight=window))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("limit", [1e300, float("inf"), -1, "3"])
+def test_limits_no_clock_can_hold_are_refused_and_later_deadlines_are_kept(adder: df.FlowGraph, limit: object) -> None:
+    for name in ("timeout", "deadline"):
+        with pytest.raises(df.OptionError, match=name):
+            adder(GOOD, GOOD, **{name: limit})  # type: ignore[arg-type]
+    with pytest.raises(df.DeadlineError):
+        adder(GOOD, GOOD, deadline=0)
+
+
+def test_copy_of_a_graph_is_a_graph_that_does_not_run(adder: df.FlowGraph) -> None:
+    """Copies and pickles hold what is wanted, not what runs."""
+    for again in (copy.copy(adder), copy.deepcopy(adder), pickle.loads(cloudpickle.dumps(adder))):
+        with pytest.raises(df.ClosedError):
+            again.running  # noqa: B018
+        with again:
+            np.testing.assert_array_equal(again(GOOD, GOOD), [2, 2, 2])
+    assert adder(GOOD, GOOD) is not None
 
 
 def test_use_after_close_is_refused() -> None:

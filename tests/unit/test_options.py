@@ -126,8 +126,11 @@ def test_a_bad_environment_variable_is_named():
         resolve(environ={"DFLOW_QUEUE_DEPTH": "many"})
 
 
-@pytest.mark.parametrize("bad", [True, "1", None, math.nan, math.inf, -1e-9, timedelta(days=-1)])
+@pytest.mark.parametrize("bad", [
+    True, "1", None, math.nan, math.inf, -1e-9, 1e300, 10**400, timedelta(days=-1), timedelta.max,
+])
 def test_seconds_refuses(bad):
+    """BC-045: in one way everywhere, also what the system could not wait for."""
     with pytest.raises(OptionError, match="limit: expected"):
         seconds(bad, "limit")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -246,6 +248,34 @@ def test_stream_gives_results_when_there_is_no_memory_for_the_next_item(monkeypa
     with pytest.raises(PoolExhaustedError):
         client.feed({0: np.zeros(10)}, timeout=0.05)
     assert held and client.counters.fed == 50
+
+
+def test_threads_take_turns_in_running_the_nodes_of_an_inline_graph() -> None:
+    """Who fetches while another thread feeds runs none of its nodes meanwhile, and is woken by the result."""
+    started, go = threading.Event(), threading.Event()
+    ran: list[int] = []
+
+    def first(x: object) -> object:
+        started.set()
+        assert go.wait(30)
+        return x
+
+    def second(x: object) -> object:
+        ran.append(threading.get_ident())
+        return x
+
+    nodes = [Node("first", Func(first), ["x"]), Node("second", Func(second), ["x"])]
+    client = inline(nodes, ["x"], ["first:0", "second:0"])
+    with ThreadPoolExecutor(2) as pool:
+        fed = pool.submit(lambda: (client.feed({0: 7}), threading.get_ident()))
+        assert started.wait(30)
+        with pytest.raises(WaitTimeoutError):
+            client.fetch(0.02)
+        assert ran == []
+        fetched = pool.submit(client.fetch, 30)
+        go.set()
+        assert [decode(msg) for msg in fetched.result().messages if msg is not None] == [7, 7]
+        assert ran == [fed.result()[1]]
 
 
 def test_a_graph_that_fails_while_it_is_fed_says_why() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from dflow_core.errors import ClosedError, UsageError
@@ -100,3 +101,14 @@ def test_numbers_that_do_not_fit_into_a_head_are_refused_at_once(wrong):
     with pytest.raises(UsageError, match="out of range in FeedInfo"):
         FeedInfo(**wrong)
     FeedInfo((1 << 64) - 1, 0, (1 << 32) - 1, 0, b"", (1 << 32) - 1)
+
+
+@pytest.mark.parametrize(("wrong", "said"), [
+    ({"transaction_id": 1.5}, "transaction_id=.*whole number, got 1.5"), ({"start_time": "now"}, "start_time"),
+    ({"transaction_id": None}, "transaction_id"), ({"user_data": "text"}, "user_data=.*bytes, got 'text'"),
+    ({"user_data": None}, "user_data"),
+])
+def test_what_cannot_be_in_a_head_is_refused_by_name(wrong, said):
+    with pytest.raises(UsageError, match=said):
+        FeedInfo(**wrong)
+    FeedInfo(np.int64(3), user_data=bytearray(b"x"))

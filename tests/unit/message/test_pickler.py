@@ -92,7 +92,7 @@ def made_here() -> dict[str, tuple[Callable[..., object], list[tuple[object, obj
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", made_here())
 def test_decorated_functions_of_the_standard_library_arrive_and_work(name: str, way: str) -> None:
-    """ray-project/ray#5766, joblib/loky#268, cloudpipe/cloudpickle#438: they ask to be found by a name that nobody else knows, or hold a lock."""
+    """ray-project/ray#5766, joblib/loky#268, cloudpipe/cloudpickle#438: they go by name, or hold a lock."""
     func, calls = made_here()[name]
     again = WAYS[way](func)
     assert callable(again) and again is not func
