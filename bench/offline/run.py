@@ -172,8 +172,7 @@ def _schedule(admission: Admission, requests: Sequence[Request]) -> None:
     while admission.leaving:
         request = admission.leaving.popleft()
         request.change(State.READY, 0.0)
-        admission.release(request)
-        admission.choose()
+        admission.release((request,))
 
 
 def two(rounds: int, count: int) -> Iterator[str]:

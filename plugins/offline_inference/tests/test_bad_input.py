@@ -275,6 +275,7 @@ def test_a_worker_that_dies_ends_what_it_held_and_the_other_goes_on(start, make_
     def call(x):
         if (x == 13).any():
             puppet.failure = RunError("the device fell off")
+            raise puppet.failure
         return [x * 2]
 
     puppet.function = call

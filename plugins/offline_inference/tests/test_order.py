@@ -111,7 +111,7 @@ def comparisons(count: int) -> float:
         while admission.leaving:
             one = admission.leaving.popleft()
             one.change(State.READY, 0.0)
-            admission.release(one)
+            admission.release([one])
             went += 1
     return CountedRank.compared / count
 

@@ -247,17 +247,29 @@ def test_ctrl_c_at_any_line_loses_no_slot(start, make_puppet, rows, until, what:
     raise AssertionError("the interrupts never came to the end")
 
 
-def test_a_fork_may_not_use_it(start, make_puppet, rows) -> None:
-    offline = start(make_puppet())
-    machinery = offline._machinery
-    machinery.pid = os.getpid() + 1  # as it looks in a fork
-    try:
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda offline, handle, line: offline.infer("m", np.ones((1, 2), np.float32)),
+        lambda offline, handle, line: handle.result(),
+        lambda offline, handle, line: next(line),
+        lambda offline, handle, line: next(offline.map("m", [np.ones((1, 2), np.float32)])),
+    ],
+    ids=["infer", "result", "map of before", "map"],
+)
+def test_a_fork_may_not_use_it(start, gated, rows, monkeypatch, use) -> None:
+    """Nobody would ever end what it asks for, or waits for."""
+    offline = start(gated)
+    handle, line = offline.infer("m", rows(1)), offline.map("m", map(rows, range(4)), ordered=False)
+    desk = offline._machinery.desk
+    with monkeypatch.context() as patch:
+        patch.setattr(desk, "_pid", os.getpid() + 1)  # as it looks in a fork
         with pytest.raises(ClosedError, match="a fork of it"):
-            offline.infer("m", rows(1))
+            use(offline, handle, line)
         offline.close()
-        assert not machinery.closed
-    finally:
-        machinery.pid = os.getpid()
+        assert not offline._machinery.closed
+    gated.gate.set()
+    assert handle.result(10)["y"][0, 0] == 2
 
 
 def test_a_fault_of_the_step_loop_leaves_nobody_waiting(start, make_puppet, rows, monkeypatch) -> None:
@@ -265,15 +277,15 @@ def test_a_fault_of_the_step_loop_leaves_nobody_waiting(start, make_puppet, rows
 
     offline = start(make_puppet(depth=2), config={"batch": 2})
     offline.infer("m", rows(1)).result(10)
-    settle, struck = Desk.settle, threading.Event()
+    completed, struck = Desk.completed, threading.Event()
 
-    def faulty(self: Desk, outcomes) -> None:
+    def faulty(self: Desk, requests, outputs) -> None:
         if not struck.is_set():
             struck.set()
             raise MemoryError
-        settle(self, outcomes)
+        completed(self, requests, outputs)
 
-    monkeypatch.setattr(offline._machinery.engine, "_settle", faulty.__get__(offline._machinery.desk))
+    monkeypatch.setattr(Desk, "completed", faulty)
     handles = [offline.infer("m", rows(n)) for n in range(6)]
     assert all("step loop failed" in str(handle.exception(10)) for handle in handles)
     assert "step loop failed" in str(offline.infer("m", rows(1)).exception(10))

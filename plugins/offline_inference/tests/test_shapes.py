@@ -25,11 +25,9 @@ def ones(*shape: int, dtype: str = "f4") -> np.ndarray:
 
 
 def requests_of(made: ModelShapes, *arrays: np.ndarray) -> Batch:
-    pairs = []
-    for number, array in enumerate(arrays, 1):
-        fit = made.fit((array,))
-        pairs.append((Request(number, 0.0, 0, (array,), rows=fit.rows, group=fit.group), (array,)))
-    return Batch.of(pairs)
+    fits = [made.fit((array,)) for array in arrays]
+    requests = [Request(number, 0.0, 0, (), fit.rows, fit.group, fit.padded) for number, fit in enumerate(fits, 1)]
+    return Batch(requests, [(array,) for array in arrays], sum(fit.rows for fit in fits))
 
 
 @pytest.mark.parametrize("given_as", [lambda a, b: {"x": a, "z": b}, lambda a, b: (a, b), lambda a, b: [a, b]])

@@ -3,7 +3,7 @@
 from dflow_offline_inference.engine.batch import Batch, Buffers
 from dflow_offline_inference.engine.engine import ExecutionEngine, ModelPlan
 from dflow_offline_inference.engine.grouping import Grouping
-from dflow_offline_inference.engine.lane import Lane, Outcome
+from dflow_offline_inference.engine.lane import Delivery, Lane
 from dflow_offline_inference.engine.shapes import Fit, ModelShapes
 
-__all__ = ["Batch", "Buffers", "ExecutionEngine", "Fit", "Grouping", "Lane", "ModelPlan", "ModelShapes", "Outcome"]
+__all__ = ["Batch", "Buffers", "Delivery", "ExecutionEngine", "Fit", "Grouping", "Lane", "ModelPlan", "ModelShapes"]

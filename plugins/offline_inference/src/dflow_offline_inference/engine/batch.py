@@ -88,18 +88,9 @@ class Batch:
     inputs: Sequence[tuple[Array, ...]]
     rows: int
 
-    @classmethod
-    def of(cls, running: Sequence[tuple[Request, tuple[Array, ...]]]) -> Batch:
-        """A batch of requests with their arrays."""
-        if len(running) == 1:
-            ((request, arrays),) = running
-            return cls((request,), (arrays,), request.rows)
-        requests = [request for request, _ in running]
-        return cls(requests, [arrays for _, arrays in running], sum(r.rows for r in requests))
-
     def singles(self) -> list[Batch]:
         """Each request as a batch of its own."""
-        return [Batch.of([pair]) for pair in zip(self.requests, self.inputs)]
+        return [Batch((request,), (arrays,), request.rows) for request, arrays in zip(self.requests, self.inputs)]
 
     def gather(self, shapes: ModelShapes, buffers: Buffers, capacity: int) -> Sequence[Array]:
         """The inputs of the call: one request's own arrays, or all of them one below the other in the buffers."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from dflow_core.errors import DeployError, DflowError
 from dflow_core.spi import ModelWorker
-from dflow_offline_inference.engine.lane import Lane, Outcome
+from dflow_offline_inference.engine.lane import Delivery, Lane
 from dflow_offline_inference.engine.station import Station
 from dflow_offline_inference.requests import LOGGER, EventSink, Request
 
@@ -38,20 +38,19 @@ class ExecutionEngine:
 
     Args:
         plans: How each model is run.
-        settle: Takes what workers have done.
+        delivery: Takes what workers have done.
         model_lost: Told when a model has no worker left: its number, and why.
         emit: Takes events, if anybody watches.
     """
 
     def __init__(
-        self, plans: Sequence[ModelPlan], settle: Callable[[Sequence[Outcome]], None],
+        self, plans: Sequence[ModelPlan], delivery: Delivery,
         model_lost: Callable[[int, DflowError], None], emit: EventSink | None = None,
     ) -> None:
         self.stations = [Station(plan.name, plan.batch, plan.patience, emit) for plan in plans]
-        self._settle = settle
         self._model_lost = model_lost
         self._lanes = [
-            Lane(station, index, load, self, emit)
+            Lane(station, index, load, delivery, self, emit)
             for plan, station in zip(plans, self.stations)
             for index, load in enumerate(plan.loaders)
         ]
@@ -84,10 +83,6 @@ class ExecutionEngine:
             if lane.error is not None:
                 raise lane.error
 
-    def accept(self, request: Request) -> None:
-        """Take over a request that may run."""
-        self.stations[request.model].accept(request)
-
     def forget(self, request: Request) -> None:
         """A request that was handed over has ended before it ran."""
         self.stations[request.model].forget(request)
@@ -118,9 +113,6 @@ class ExecutionEngine:
     def in_lane(self) -> bool:
         """Whether this thread is a worker's own, which must not wait for requests."""
         return threading.current_thread() in self._threads  # not by ident: those are given out again
-
-    def settle(self, outcomes: Sequence[Outcome]) -> None:
-        self._settle(outcomes)
 
     def lane_ready(self, lane: Lane) -> None:
         try:

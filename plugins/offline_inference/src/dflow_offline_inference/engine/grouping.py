@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 from dflow_offline_inference.requests import GroupKey, Request
 
-_Ready = tuple[int, float, Request]
+_Ready = tuple[float, Request]
 
 
 class _Group:
-    """Requests that can share a call, with the number of their rows."""
+    """Requests that can share a call, each with the time it came, and the number of their rows."""
 
     __slots__ = ("ready", "rows")
 
@@ -36,20 +36,23 @@ class Grouping:
     def __init__(self, batch: int, patience: float) -> None:
         self.batch = batch
         self._patience = patience
-        self._groups: dict[GroupKey | None, _Group] = {}
-        self._count = 0
+        self._groups: dict[GroupKey, _Group] = {}
+        self._alone: deque[_Ready] = deque()
 
     def __bool__(self) -> bool:
-        return bool(self._groups)
+        return bool(self._groups or self._alone)
 
     def add(self, request: Request, now: float) -> bool:
         """Take in a request; whether somebody who waits for work should look."""
-        self._count += 1
-        group = self._groups.get(request.group) or _Group()
+        if request.group is None:
+            self._alone.append((now, request))
+            return True
+        group = self._groups.get(request.group)
+        if group is None:
+            group = self._groups[request.group] = _Group()
         group.rows += request.rows
-        group.ready.append((self._count, now, request))
-        self._groups[request.group] = group
-        return len(group.ready) == 1 or request.group is None or group.rows >= self.batch
+        group.ready.append((now, request))
+        return len(group.ready) == 1 or group.rows >= self.batch
 
     def take(self, now: float, *, drain: bool = False) -> Sequence[Request]:
         """The next batch that may go; empty if none may yet.
@@ -58,47 +61,50 @@ class Grouping:
             now: Seconds.
             drain: Whether those that are not full may go at once.
         """
-        best: tuple[int, GroupKey | None] | None = None
+        oldest = self._alone[0][0] if self._alone else math.inf
+        best: GroupKey | None = None
         for key, group in self._groups.items():
-            number, since, _ = group.ready[0]
-            may_go = drain or key is None or group.rows >= self.batch or now - since >= self._patience
-            if may_go and (best is None or number < best[0]):
-                best = (number, key)
-        return () if best is None else self._taken(best[1])
+            since = group.ready[0][0]
+            if since < oldest and (drain or group.rows >= self.batch or now - since >= self._patience):
+                oldest, best = since, key
+        if best is not None:
+            return self._taken(best)
+        return (self._alone.popleft()[1],) if self._alone else ()
 
     def due(self) -> float:
         """When the next batch may go for having waited, seconds; infinite if nothing waits."""
-        return min((group.ready[0][1] + self._patience for group in self._groups.values()), default=math.inf)
+        return min((group.ready[0][0] + self._patience for group in self._groups.values()), default=math.inf)
 
     def remove(self, request: Request) -> None:
         """Take out a request that ended before it ran."""
-        group = self._groups.get(request.group)
-        for entry in () if group is None else group.ready:
-            if entry[2] is request:
-                assert group is not None
-                group.ready.remove(entry)
-                self._shrink(request.group, request.rows)
-                return
+        key = request.group
+        group = None if key is None else self._groups.get(key)
+        ready = self._alone if key is None else () if group is None else group.ready
+        entry = next((entry for entry in ready if entry[1] is request), None)
+        if entry is None:
+            return
+        if group is None or key is None:
+            self._alone.remove(entry)
+        else:
+            group.ready.remove(entry)
+            self._shrink(key, request.rows)
 
-    def _taken(self, key: GroupKey | None) -> Sequence[Request]:
-        group = self._groups[key].ready
-        if key is None:
-            alone = group.popleft()[2]
-            self._shrink(key, alone.rows)
-            return (alone,)
+    def _taken(self, key: GroupKey) -> Sequence[Request]:
+        ready = self._groups[key].ready
         taken: list[Request] = []
         rows = 0
-        while group:
-            request = group[0][2]
+        while ready:
+            request = ready[0][1]
             if taken and rows + request.rows > self.batch:
                 break
-            group.popleft()
+            ready.popleft()
             taken.append(request)
             rows += request.rows
         self._shrink(key, rows)
         return taken
 
-    def _shrink(self, key: GroupKey | None, rows: int) -> None:
-        self._groups[key].rows -= rows
-        if not self._groups[key].ready:
+    def _shrink(self, key: GroupKey, rows: int) -> None:
+        group = self._groups[key]
+        group.rows -= rows
+        if not group.ready:
             del self._groups[key]

@@ -11,8 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -24,28 +23,28 @@ from dflow_offline_inference.engine.shapes import ModelShapes
 from dflow_offline_inference.engine.station import Station
 from dflow_offline_inference.requests import (
     LOGGER,
+    READY,
+    RUNNING,
     Event,
     EventSink,
     Request,
     RequestFailedError,
-    State,
     WorkerLostError,
 )
 
 
-class Outcome(NamedTuple):
-    """What a worker has to say of a request: its outputs, or what went wrong."""
-
-    request: Request
-    arrays: Sequence[Array] = ()
-    error: Exception | None = None
-
-
 class Delivery(Protocol):
-    """Who takes what workers have done."""
+    """Who takes what workers have done. Requests may have ended otherwise meanwhile; their slots are free now."""
 
-    def settle(self, outcomes: Sequence[Outcome]) -> None:
-        """End requests that ran, and free their slots."""
+    def completed(self, requests: Sequence[Request], outputs: Sequence[Sequence[Array]]) -> None:
+        """Requests of one model ran, and these are the outputs of each."""
+
+    def failed(self, requests: Sequence[Request], errors: Sequence[Exception]) -> None:
+        """Requests of one model could not be run."""
+
+
+class Keeper(Protocol):
+    """Who keeps the lanes."""
 
     def lane_ready(self, lane: Lane) -> None:
         """A lane has loaded its worker, or has failed to."""
@@ -54,13 +53,8 @@ class Delivery(Protocol):
         """A worker has gone and will not come back."""
 
 
-@dataclass(slots=True)
-class _Flight:
-    """A call under way."""
-
-    batch: Batch
-    buffers: Buffers
-    call: object
+_Flight: TypeAlias = tuple[Batch, Buffers, object]
+"""A call under way: what it is for, where its arrays lie, and what the worker calls it."""
 
 
 class Lane:
@@ -71,6 +65,7 @@ class Lane:
         index: Number of the instance.
         load: Gives the worker; called in the lane's thread.
         delivery: Who takes what it has done.
+        keeper: Who is told of its beginning and end.
         emit: Takes events, if anybody watches.
 
     Attributes:
@@ -80,7 +75,7 @@ class Lane:
     """
 
     def __init__(
-        self, station: Station, index: int, load: Callable[[], ModelWorker], delivery: Delivery,
+        self, station: Station, index: int, load: Callable[[], ModelWorker], delivery: Delivery, keeper: Keeper,
         emit: EventSink | None = None,
     ) -> None:
         self.station = station
@@ -90,10 +85,12 @@ class Lane:
         self.depth = 1
         self._load = load
         self._delivery = delivery
+        self._keeper = keeper
         self._emit = emit
         self._flights: deque[_Flight] = deque()
         self._again: deque[Batch] = deque()
         self._buffers: list[Buffers] = []
+        self._failure: DflowError | None = None
         self.thread = threading.Thread(target=self._run, name=f"dflow-{station.name}#{index}", daemon=True)
 
     def _run(self) -> None:
@@ -101,11 +98,11 @@ class Lane:
             self.worker = self._load()
         except BaseException as cause:  # also SystemExit of a library; whoever started the lane is told
             self.error = cause
-            self._delivery.lane_ready(self)
+            self._keeper.lane_ready(self)
             return
         self.depth = self.worker.depth
         self._buffers = [Buffers() for _ in range(self.depth)]
-        self._delivery.lane_ready(self)
+        self._keeper.lane_ready(self)
         try:
             if self.error is None:
                 self._serve(self.worker)
@@ -118,11 +115,10 @@ class Lane:
 
     def _serve(self, worker: ModelWorker) -> None:
         assert self.station.shapes is not None
-        while self._step(worker, self.station.shapes):
-            failure = worker.failure()
-            if failure is not None:
-                self._give_up(failure)
+        while self._failure is None:
+            if not self._step(worker, self.station.shapes):
                 return
+        self._give_up(self._failure)
 
     def _step(self, worker: ModelWorker, shapes: ModelShapes) -> bool:
         """Submit a batch, or collect one; False when there is nothing left and never will be."""
@@ -141,16 +137,18 @@ class Lane:
             batch = self._again.popleft()
             if not batch.requests[0].ended:
                 return batch
-            self._delivery.settle([Outcome(batch.requests[0])])
+            self._delivery.completed(batch.requests, [()])
         while taken := self.station.take(block=not self._flights):
             now = time.monotonic()
-            running = []
+            requests, inputs, rows = [], [], 0
             for request in taken:
-                inputs = request.inputs  # before it runs: who ends it meanwhile lets them go
-                if request.state is State.READY and request.advance(State.RUNNING, now):
-                    running.append((request, inputs))
-            if running:
-                batch = Batch.of(running)
+                arrays = request.inputs  # before it runs: who ends it meanwhile lets them go
+                if request.state is READY and request.advance(RUNNING, now):
+                    requests.append(request)
+                    inputs.append(arrays)
+                    rows += request.rows
+            if requests:
+                batch = Batch(requests, inputs, rows)
                 if self._emit is not None:
                     self._tell(batch.requests, "ExecutionEngine", "choose")
                 return batch
@@ -169,13 +167,12 @@ class Lane:
             buffers.release()
             self._failed(worker, batch, cause)
         else:
-            self._flights.append(_Flight(batch, buffers, call))
+            self._flights.append((batch, buffers, call))
 
     def _finish(self, worker: ModelWorker, shapes: ModelShapes) -> None:
-        flight = self._flights[0]  # until all is done with it: `_give_up` ends what is in flight
-        batch = flight.batch
+        batch, buffers, call = self._flights[0]  # until all is done with it: `_give_up` ends what is in flight
         try:
-            results = worker.finish(flight.call)
+            results = worker.finish(call)
             if self._emit is not None:
                 self._tell(batch.requests, "ModelWorker", "complete")
             scattered = batch.scatter(shapes, results)
@@ -184,13 +181,14 @@ class Lane:
         except BaseException as cause:
             self._failed(worker, batch, cause)
         else:
-            self._delivery.settle([Outcome(request, arrays) for request, arrays in zip(batch.requests, scattered)])
+            self._delivery.completed(batch.requests, scattered)
         self._flights.popleft()
-        flight.buffers.release()
+        buffers.release()
 
     def _failed(self, worker: ModelWorker, batch: Batch, cause: BaseException) -> None:
         """A call failed: its requests get a call each, so that a bad one fails alone."""
-        if len(batch.requests) > 1 and worker.failure() is None:
+        self._failure = worker.failure()
+        if len(batch.requests) > 1 and self._failure is None:
             LOGGER.info(
                 "model %r#%d: a batch failed, its requests are run one by one (%s): %s", self.station.name, self.index,
                 ", ".join(f"request {request.id}" for request in batch.requests), cause,
@@ -199,8 +197,8 @@ class Lane:
                 self.station.one_by_one()
             self._again.extend(batch.singles())
             return
-        lost = worker.failure() is not None
-        self._delivery.settle([Outcome(r, error=self._error(r, cause, lost)) for r in batch.requests])
+        lost = self._failure is not None
+        self._delivery.failed(batch.requests, [self._error(request, cause, lost) for request in batch.requests])
 
     def _error(self, request: Request, cause: BaseException, lost: bool) -> Exception:
         message = cause.message if isinstance(cause, DflowError) else f"{type(cause).__name__}: {cause}"
@@ -212,18 +210,18 @@ class Lane:
 
     def _give_up(self, failure: DflowError) -> None:
         """The worker can run nothing any more."""
-        left = [r for batch in [*(f.batch for f in self._flights), *self._again] for r in batch.requests]
+        left = [r for batch in [*(flight[0] for flight in self._flights), *self._again] for r in batch.requests]
         self._again.clear()
-        self._delivery.settle([Outcome(r, error=self._error(r, failure, lost=True)) for r in left])
-        self._delivery.lane_lost(self, failure)
+        self._delivery.failed(left, [self._error(request, failure, lost=True) for request in left])
+        self._keeper.lane_lost(self, failure)
 
     def _close(self, worker: ModelWorker) -> None:
         try:
             worker.close()
         except Exception as cause:
             LOGGER.warning("model %r#%d could not be closed: %s", self.station.name, self.index, cause)
-        for flight in self._flights:  # only now is nothing in flight
-            flight.buffers.release()
+        for _, buffers, _ in self._flights:  # only now is nothing in flight
+            buffers.release()
         self._flights.clear()
 
     def _tell(self, requests: Sequence[Request], layer: str, step: str) -> None:

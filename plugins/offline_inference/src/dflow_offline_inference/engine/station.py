@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dflow_core.errors import DflowError
 from dflow_offline_inference.engine.grouping import Grouping
 from dflow_offline_inference.engine.shapes import ModelShapes
-from dflow_offline_inference.requests import Event, EventSink, Request, State
+from dflow_offline_inference.requests import READY, WAITING, Event, EventSink, Request
 
 _SLICE = 0.5
 
@@ -45,15 +45,14 @@ class Station:
         """Rows that share a call."""
         return self._grouping.batch
 
-    def accept(self, request: Request) -> None:
+    def accept(self, request: Request, now: float) -> None:
         """Take over a request from the scheduler: it is ready now. One that has ended meanwhile is left out."""
         with self._lock:
-            if request.state is not State.WAITING:
+            if request.state is not WAITING:
                 return
-            now = time.monotonic()
             # In this order: an interrupt in between is made good when the scheduler hands it over again.
             look = self._grouping.add(request, now) or self._draining
-            if not request.advance(State.READY, now):
+            if not request.advance(READY, now):
                 self._grouping.remove(request)
                 return
             if self._emit is not None:

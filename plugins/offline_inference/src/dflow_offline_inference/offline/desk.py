@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from dflow_core.errors import DflowError, UsageError
-from dflow_offline_inference.engine import ExecutionEngine, Outcome
+from dflow_core.errors import ClosedError, DflowError, UsageError
+from dflow_core.types import Array
+from dflow_offline_inference.engine import ExecutionEngine
 from dflow_offline_inference.requests import (
+    DONE,
+    ERROR,
     DeadlineError,
     DependencyError,
     Event,
@@ -29,7 +33,7 @@ from dflow_offline_inference.requests import (
     WorkerLostError,
     log,
 )
-from dflow_offline_inference.scheduler import Answers, Scheduler
+from dflow_offline_inference.scheduler import Answers, Hopeless, Scheduler
 
 _SLICE = 0.5
 _MOST_FAILED = 65536
@@ -61,6 +65,22 @@ class Desk:
         self._idle = threading.Condition(threading.Lock())
         self._awaited = False
         self._newest = 0
+        self._pid = os.getpid()
+
+    @property
+    def in_fork(self) -> bool:
+        """Whether this is a fork of the process that runs requests."""
+        return os.getpid() != self._pid
+
+    def check_process(self) -> None:
+        """Refuse use in a fork.
+
+        Raises:
+            ClosedError: nothing that is asked for here will ever end.
+        """
+        if self.in_fork:
+            raise ClosedError(f"offline inference belongs to process {self._pid}; this is a fork of it",
+                              hint="make one in the forked process")
 
     @property
     def open(self) -> int:
@@ -87,7 +107,7 @@ class Desk:
             raise
         station = self.engine.stations[request.model]
         if failed is not None:
-            self._end(request, State.ERROR, error=self._doomed(request, failed))
+            self._end(request, ERROR, time.monotonic(), error=self._doomed(request, failed))
             self._strike(request)
         elif station.failure is not None:
             self._end_all([(request, State.ERROR, self._lost(request, station.failure))])
@@ -124,24 +144,33 @@ class Desk:
 
     def refuse(self, request: Request, failed: int) -> None:
         """End a new request at once: it depends on one that ended badly."""
-        self._end(request, State.ERROR, error=self._doomed_by(request, failed, self._failed.get(failed, "")))
+        error = self._doomed_by(request, failed, self._failed.get(failed, ""))
+        self._end(request, ERROR, time.monotonic(), error=error)
         self._strike(request)
 
-    def settle(self, outcomes: Sequence[Outcome]) -> None:
-        """Workers have run these requests; their slots are free."""
-        requests = []
-        for request, arrays, error in outcomes:
-            requests.append(request)
-            if error is not None:
-                self._end(request, State.ERROR, error=error)
-            elif request.state.following:
-                names = self._output_names(request)
-                self._end(request, State.DONE, Result(request.id, names, arrays, request.context))
+    def completed(self, requests: Sequence[Request], outputs: Sequence[Sequence[Array]]) -> None:
+        """See `Delivery`."""
+        shapes = self.engine.stations[requests[0].model].shapes
+        assert shapes is not None
+        now = time.monotonic()
+        for request, arrays in zip(requests, outputs):
+            self._end(request, DONE, now, Result(request.id, shapes.output_names, arrays, request.context))
+        self._release(requests)
+
+    def failed(self, requests: Sequence[Request], errors: Sequence[Exception]) -> None:
+        """See `Delivery`."""
+        now = time.monotonic()
+        for request, error in zip(requests, errors):
+            self._end(request, ERROR, now, error=error)
+        self._release(requests)
+
+    def _release(self, requests: Sequence[Request]) -> None:
+        """Free the slots of requests that ran."""
         hopeless = self.scheduler.release(requests)
         for request in requests:
             self._strike(request)
         if hopeless:
-            self._end_all([(one, State.ERROR, self._doomed(one, other)) for one, other in hopeless])
+            self._end_all(self._doomed_all(hopeless))
 
     def cancel(self, request: Request, why: str = "cancelled") -> bool:
         """Cancel a request; whether it had not ended. One that runs is finished, and its result let go."""
@@ -195,7 +224,7 @@ class Desk:
         while todo:
             request, state, error = todo[0]
             try:
-                before = self._end(request, state, error=error)
+                before = self._end(request, state, time.monotonic(), error=error)
                 if before is not None:
                     changed = True
                     todo.extend(self._dropped(request, before))
@@ -206,23 +235,24 @@ class Desk:
         return changed
 
     def _end(
-        self, request: Request, state: State, result: Result | None = None, error: Exception | None = None
+        self, request: Request, state: State, at: float, result: Result | None = None,
+        error: Exception | None = None,
     ) -> State | None:
         """End a request; the state it was in, or None if somebody else was first."""
-        before = request.end(state, time.monotonic(), result=result, error=error)
+        before = request.end(state, at, result, error)
         if before is not None and self._emit is not None:
             self._emit(Event(request.id, "ExecutionEngine", "end"))
         return before
 
     def _dropped(self, request: Request, before: State) -> list[_Ending]:
         """Give back what a request held that did not come to its end by itself."""
-        hopeless: list[tuple[Request, Request]] = []
+        hopeless: Sequence[Hopeless] = ()
         if before is State.READY:
             self.engine.forget(request)
         if before is not State.RUNNING:  # its worker gives back the slot, when it is done
             hopeless = self.scheduler.ended(request, before)
         self._strike(request)
-        return [(one, State.ERROR, self._doomed(one, other)) for one, other in hopeless]
+        return self._doomed_all(hopeless)
 
     def _resume(self, request: Request) -> None:
         """Ctrl-C came between the end of a request and what follows from it: do that now."""
@@ -257,10 +287,8 @@ class Desk:
             with contextlib.suppress(RuntimeError):  # another thread is at it too
                 self._failed.pop(next(iter(self._failed)), None)
 
-    def _output_names(self, request: Request) -> Sequence[str]:
-        shapes = self.engine.stations[request.model].shapes
-        assert shapes is not None
-        return shapes.output_names
+    def _doomed_all(self, hopeless: Sequence[Hopeless]) -> list[_Ending]:
+        return [(one, State.ERROR, self._doomed(one, other)) for one, other in hopeless]
 
     def _doomed(self, request: Request, other: Request) -> DependencyError:
         return self._doomed_by(request, other.id, other.state.value, other.error)

@@ -99,6 +99,7 @@ class Handle:
         Raises:
             RequestError: what ended it: it failed, was cancelled, missed its deadline, depended on one that did.
             WaitTimeoutError: it has not ended within the limit.
+            ClosedError: it belongs to the process that this one is a fork of.
         """
         outcome = self.outcome(timeout)
         if isinstance(outcome, Exception):
@@ -173,6 +174,7 @@ class Handle:
         request = self._request
         if request.ended:
             return
+        self._desk.check_process()
         if self._desk.engine.in_lane():
             raise UsageError(f"a callback waits for request {request.id}, which could never end then",
                              hint="use its add_done_callback, or wait in a thread of your own")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import difflib
 import functools
 import itertools
 import logging
@@ -22,7 +21,7 @@ from dflow_core.session import DFlowSession
 from dflow_core.types import TensorSpec
 from dflow_offline_inference.config import ModelConfig, ModelSource, Settings
 from dflow_offline_inference.offline.handle import Handle
-from dflow_offline_inference.offline.machinery import Machinery
+from dflow_offline_inference.offline.machinery import Machinery, Served
 from dflow_offline_inference.offline.stream import Window, stream
 from dflow_offline_inference.requests import Event, EventSink, NotStartedError, Request, Result, log
 from dflow_offline_inference.scheduler import rank_of
@@ -138,33 +137,16 @@ class OfflineInference:
             NotStartedError, ClosedError: called before `init` or after `close`.
         """
         machinery = self._running()
-        number = machinery.numbers.get(model)
-        if number is None:
-            raise UsageError(f"no model is called {model!r}", hint=_near(model, list(machinery.numbers)))
-        shapes = machinery.shapes(number)
-        arrays = shapes.arrays(inputs)
-        fit = shapes.fit(arrays)
-        if fit.bytes > machinery.largest[number]:
-            raise PoolExhaustedError(
-                f"a request for model {model!r} needs {fit.bytes} bytes, and its device has "
-                f"{machinery.largest[number]} for requests", hint="smaller inputs, or a larger limit (memory=)",
-            )
-        if not -_MOST_PRIORITY <= priority <= _MOST_PRIORITY:
-            raise UsageError(f"priority={priority}: expected a number from {-_MOST_PRIORITY:g} to {_MOST_PRIORITY:g}")
+        served = machinery.served(model)
+        _check_priority(priority)
         if deadline is not None and not deadline > 0:
             raise UsageError(f"deadline={deadline}: it is in the past", hint="give seconds from now")
         desk = machinery.desk
         others, failed = desk.find(
             [other.request_for(desk) if isinstance(other, Handle) else other for other in after]
         ) if after else ([], None)
-        now = time.monotonic()
-        request = Request(
-            next(self._ids), now, number, arrays, rows=fit.rows, group=fit.group, padded=fit.padded,
-            memory=fit.bytes, rank=rank_of(priority, now, self._settings.ageing), context=context, chain=chain,
-        )
+        request = self._request(machinery, served, inputs, priority, context, chain)
         handle = Handle(request, desk)
-        if desk.watched:
-            desk.tell(request, "translate")
         if callback is not None:
             handle.add_done_callback(callback)
         if failed is not None:
@@ -172,7 +154,7 @@ class OfflineInference:
             return handle
         desk.admit(request, others, timeout)
         if deadline is not None:
-            machinery.ticker.watch(now + deadline, request.id)
+            machinery.ticker.watch(request.history[0][1] + deadline, request.id)
         return handle
 
     def map(
@@ -192,24 +174,32 @@ class OfflineInference:
 
         Yields:
             Results, or exceptions.
+
+        Raises:
+            UsageError: an unknown model, a priority that is no number, a window without room.
+            NotStartedError, ClosedError: called before `init` or after `close`.
         """
         machinery = self._running()
+        served = machinery.served(model)
+        _check_priority(priority)
         if errors not in ("raise", "return"):
             raise UsageError(f"errors={errors!r}: use 'raise' or 'return'")
         if window is not None and window < 1:
             raise UsageError(f"window={window}: expected at least 1")
-        number = machinery.numbers.get(model)
-        default = 2 * machinery.slots[number] if number is not None else 1
-        submit = functools.partial(self.infer, model, priority=priority)
+        desk = machinery.desk
+
+        def submit(item: object) -> Handle:
+            request = self._request(machinery, served, item, priority, None, None)
+            desk.admit(request, (), None)
+            return Handle(request, desk)
+
+        default = 2 * served.slots
         span = Window(window, window) if window else Window(default, max(default, _SMALL_WINDOW))
-        return stream(submit, items, span, ordered, errors == "return")
+        return stream(submit, items, span, ordered, errors == "return", desk.check_process)
 
     def specs(self, model: str) -> tuple[Sequence[TensorSpec], Sequence[TensorSpec]]:
         """What a model takes and what it gives."""
-        machinery = self._running()
-        if model not in machinery.numbers:
-            raise UsageError(f"no model is called {model!r}", hint=_near(model, list(machinery.numbers)))
-        shapes = machinery.shapes(machinery.numbers[model])
+        shapes = self._running().served(model).shapes
         return shapes.inputs, shapes.outputs
 
     def overview(self) -> Overview:
@@ -217,7 +207,7 @@ class OfflineInference:
         machinery = self._running()
         return Overview(
             machinery.desk.open, machinery.scheduler.waiting,
-            {name: (machinery.scheduler.used(n), machinery.slots[n]) for name, n in machinery.numbers.items()},
+            {name: (machinery.scheduler.used(one.number), one.slots) for name, one in machinery.models.items()},
             {device: (machinery.scheduler.memory_used(device), limit) for device, limit in machinery.memory.items()},
         )
 
@@ -241,6 +231,27 @@ class OfflineInference:
                 found = self._forgotten.detach()
                 if found is not None:
                     atexit.unregister(found[2][1])
+
+    def _request(
+        self, machinery: Machinery, served: Served, inputs: object, priority: float, context: object, chain: object
+    ) -> Request:
+        """Arrays to a request that fits its model."""
+        arrays = served.shapes.arrays(inputs)
+        fit = served.shapes.fit(arrays)
+        if fit.bytes > served.largest:
+            raise PoolExhaustedError(
+                f"a request for model {served.name!r} needs {fit.bytes} bytes, and its device has {served.largest} for "
+                "requests", hint="smaller inputs, or a larger limit (memory=)",
+            )
+        now = time.monotonic()
+        rank = rank_of(priority, now, self._settings.ageing)
+        request = Request(
+            next(self._ids), now, served.number, arrays, fit.rows, fit.group, fit.padded, fit.bytes, rank, context,
+            chain,
+        )
+        if machinery.desk.watched:
+            machinery.desk.tell(request, "translate")
+        return request
 
     def _running(self) -> Machinery:
         machinery = self._machinery
@@ -266,15 +277,15 @@ def _tell(sink: EventSink, event: Event) -> None:
         log(logging.ERROR, event.request_id, "on_event raised %s", type(cause).__name__, cause=cause)
 
 
-def _near(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, 1)
-    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+def _check_priority(priority: float) -> None:
+    if not -_MOST_PRIORITY <= priority <= _MOST_PRIORITY:
+        raise UsageError(f"priority={priority}: expected a number from {-_MOST_PRIORITY:g} to {_MOST_PRIORITY:g}")
 
 
 def _forget(machinery: Machinery, at_exit: Callable[[], None]) -> None:
     """Called by the collector, in any thread, which may hold any lock: so it only leaves word."""
     atexit.unregister(at_exit)
-    if os.getpid() == machinery.pid:
+    if not machinery.desk.in_fork:
         machinery.ticker.mailbox.put("abandoned")
 
 

@@ -7,10 +7,11 @@ collected, and its ticker takes everything apart.
 from __future__ import annotations
 
 import contextlib
-import os
+import difflib
 import sys
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from dflow_core.errors import ClosedError, DflowError, UsageError
 from dflow_core.session import DFlowSession
@@ -24,6 +25,25 @@ from dflow_offline_inference.scheduler import Admission, Limits, Scheduler
 from dflow_offline_inference.workers import Loaders, compile_models, memory_limits
 
 _STOP_LIMIT = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A model that was loaded.
+
+    Args:
+        number: Its number.
+        name: Its name.
+        shapes: What it takes and gives.
+        slots: Requests that may be under way at once.
+        largest: Bytes that one of them may take.
+    """
+
+    number: int
+    name: str
+    shapes: ModelShapes
+    slots: int
+    largest: int
 
 
 class Machinery:
@@ -44,8 +64,6 @@ class Machinery:
         emit: EventSink | None,
     ) -> None:
         self.settings = settings
-        self.numbers = {name: number for number, name in enumerate(configs)}
-        self.pid = os.getpid()
         self._closing = threading.RLock()
         self._closed = False
         self._own_session = session is None
@@ -75,7 +93,7 @@ class Machinery:
             ModelPlan(name, one.config.batch, one.config.batch_wait, loaders.of(name, one))
             for name, one in self._compiled.items()
         ]
-        self.engine = ExecutionEngine(plans, self.desk.settle, self.desk.model_lost, emit)
+        self.engine = ExecutionEngine(plans, self.desk, self.desk.model_lost, emit)
         self.desk.engine = self.engine
 
     def _admit(self, emit: EventSink | None) -> None:
@@ -87,11 +105,15 @@ class Machinery:
         limits = [
             Limits(name, one.device(0), count) for (name, one), count in zip(self._compiled.items(), slots)
         ]
-        self.slots = tuple(slots)
-        self.largest = tuple(self.memory.get(limit.device, sys.maxsize) for limit in limits)
+        self.models: dict[str, Served] = {}
+        for number, limit in enumerate(limits):
+            shapes = self.engine.stations[number].shapes
+            assert shapes is not None
+            largest = self.memory.get(limit.device, sys.maxsize)
+            self.models[limit.name] = Served(number, limit.name, shapes, limit.slots, largest)
         self.scheduler = Scheduler(
-            Admission(limits, self.memory), self.engine.accept, self.settings.max_waiting, self.desk.taken,
-            lambda: not self.engine.in_lane(), emit,
+            Admission(limits, self.memory), [station.accept for station in self.engine.stations],
+            self.settings.max_waiting, self.desk.taken, lambda: not self.engine.in_lane(), emit,
         )
         self.desk.scheduler = self.scheduler
         self.ticker = Ticker(
@@ -103,10 +125,17 @@ class Machinery:
         """Whether it was taken apart, or is being."""
         return self._closed
 
-    def shapes(self, model: int) -> ModelShapes:
-        """What a model takes."""
-        found = self.engine.stations[model].shapes
-        assert found is not None
+    def served(self, name: str) -> Served:
+        """A model by its name.
+
+        Raises:
+            UsageError: there is none of that name.
+        """
+        found = self.models.get(name)
+        if found is None:
+            near = difflib.get_close_matches(name, self.models, 1)
+            raise UsageError(f"no model is called {name!r}",
+                             hint=f"did you mean {near[0]!r}?" if near else f"there are {', '.join(self.models)}")
         return found
 
     def check(self) -> None:
@@ -117,9 +146,7 @@ class Machinery:
         """
         if self._closed:
             raise ClosedError("offline inference was closed", hint="submit before close(), or inside the with block")
-        if os.getpid() != self.pid:
-            raise ClosedError(f"offline inference belongs to process {self.pid}; this is a fork of it",
-                              hint="make one in the forked process")
+        self.desk.check_process()
 
     def shutdown(self, *, cancel: bool = False, timeout: float | None = None) -> None:
         """Wait for every request, then take everything apart. Idempotent.
@@ -132,7 +159,7 @@ class Machinery:
             UsageError: called by a callback.
             DeployError: a worker is stuck in a call.
         """
-        if os.getpid() != self.pid:
+        if self.desk.in_fork:
             return
         if self.engine.in_lane():
             raise UsageError("a callback cannot close what calls it", hint="close it in the thread that made it")

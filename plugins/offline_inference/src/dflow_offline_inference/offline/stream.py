@@ -18,9 +18,6 @@ from dflow_offline_inference.requests import Result
 
 _SLICE = 1.0
 
-_Entry: TypeAlias = "Handle | Exception"
-
-
 @dataclass(frozen=True, slots=True)
 class Window:
     """How many requests may be under way or wait to be yielded.
@@ -35,8 +32,23 @@ class Window:
     spare: int = 1 << 22
 
 
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """An item that cannot be run, in the place of a handle."""
+
+    error: Exception
+    size: int = 0
+
+    def outcome(self) -> Exception:
+        return self.error
+
+
+_Entry: TypeAlias = "Handle | _Refused"
+
+
 def stream(
-    submit: Callable[[object], Handle], items: Iterable[object], window: Window, ordered: bool, keep_errors: bool
+    submit: Callable[[object], Handle], items: Iterable[object], window: Window, ordered: bool, keep_errors: bool,
+    check: Callable[[], None],
 ) -> Iterator[Result | Exception]:
     """Submit items as results are taken, and yield what became of them.
 
@@ -46,8 +58,9 @@ def stream(
         window: How many may be under way or wait to be yielded.
         ordered: Whether to yield in the order of the items; else as they end.
         keep_errors: Whether to yield exceptions instead of raising them.
+        check: Called now and then while nothing ends; raises if nothing can.
     """
-    line: _Line = _InOrder() if ordered else _AsTheyEnd()
+    line: _InOrder | _AsTheyEnd = _InOrder() if ordered else _AsTheyEnd(check)
     source = iter(items)
     exhausted = False
     count = held = 0
@@ -59,20 +72,20 @@ def stream(
                 except StopIteration:
                     exhausted = True
                     break
-                entry = _submitted(submit, item)
+                entry: _Entry
+                try:
+                    entry = submit(item)
+                except (TensorError, PoolExhaustedError) as error:
+                    entry = _Refused(error)
                 line.add(entry)
                 count += 1
-                if isinstance(entry, Handle):
-                    held += entry.size
+                held += entry.size
             if not count:
                 return
             entry = line.next()
             count -= 1
-            if isinstance(entry, Handle):
-                held -= entry.size
-                outcome = entry.outcome()
-            else:
-                outcome = entry
+            held -= entry.size
+            outcome = entry.outcome()
             if isinstance(outcome, Exception) and not keep_errors:
                 raise outcome
             yield outcome
@@ -80,25 +93,13 @@ def stream(
         line.cancel()
 
 
-def _submitted(submit: Callable[[object], Handle], item: object) -> _Entry:
-    """The handle of an item, or why it cannot be run."""
-    try:
-        return submit(item)
-    except (TensorError, PoolExhaustedError) as error:
-        return error
-
-
 class _InOrder:
     """Entries in the order they came."""
 
     def __init__(self) -> None:
         self._entries: deque[_Entry] = deque()
-
-    def add(self, entry: _Entry) -> None:
-        self._entries.append(entry)
-
-    def next(self) -> _Entry:
-        return self._entries.popleft()
+        self.add = self._entries.append
+        self.next = self._entries.popleft
 
     def cancel(self) -> None:
         for entry in self._entries:
@@ -109,7 +110,8 @@ class _InOrder:
 class _AsTheyEnd:
     """Entries in the order they end."""
 
-    def __init__(self) -> None:
+    def __init__(self, check: Callable[[], None]) -> None:
+        self._check = check
         self._ended: queue.SimpleQueue[_Entry] = queue.SimpleQueue()
         self._open: dict[int, Handle] = {}
 
@@ -125,6 +127,7 @@ class _AsTheyEnd:
             try:
                 entry = self._ended.get(timeout=_SLICE)
             except queue.Empty:
+                self._check()
                 continue
             if isinstance(entry, Handle):
                 del self._open[entry.id]
@@ -133,6 +136,3 @@ class _AsTheyEnd:
     def cancel(self) -> None:
         for handle in self._open.values():
             handle.cancel()
-
-
-_Line: TypeAlias = "_InOrder | _AsTheyEnd"

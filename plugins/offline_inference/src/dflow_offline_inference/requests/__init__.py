@@ -11,13 +11,28 @@ from dflow_offline_inference.requests.errors import (
     WorkerLostError,
 )
 from dflow_offline_inference.requests.events import LOGGER, Event, EventSink, log
-from dflow_offline_inference.requests.lifecycle import ENDS, TABLE, Lifecycle, State
+from dflow_offline_inference.requests.lifecycle import (
+    DONE,
+    ENDS,
+    ERROR,
+    READY,
+    RUNNING,
+    TABLE,
+    WAITING,
+    Lifecycle,
+    State,
+)
 from dflow_offline_inference.requests.request import GroupKey, Request, Result
 
 __all__ = [
+    "DONE",
     "ENDS",
+    "ERROR",
     "LOGGER",
+    "READY",
+    "RUNNING",
     "TABLE",
+    "WAITING",
     "DeadlineError",
     "DependencyError",
     "Event",

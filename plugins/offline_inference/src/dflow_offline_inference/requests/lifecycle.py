@@ -52,6 +52,10 @@ TABLE: Mapping[State, frozenset[State]] = MappingProxyType({
 ENDS = frozenset(state for state, following in TABLE.items() if not following)
 """States in which a request stays."""
 
+WAITING, READY, RUNNING, DONE, ERROR, CANCELLED = State
+"""The states by names of their own, for where every request passes: looking one up in its class costs as much as four
+calls."""
+
 for _number, _state in enumerate(State):  # the table as bits: a set of enum members hashes their names at every look
     _state.bit = 1 << _number
 for _state, _following in TABLE.items():

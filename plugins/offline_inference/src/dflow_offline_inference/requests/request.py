@@ -79,7 +79,7 @@ class Request(Lifecycle):
     )
 
     def __init__(
-        self, request_id: int, at: float, model: int, inputs: tuple[Array, ...], *, rows: int = 1,
+        self, request_id: int, at: float, model: int, inputs: tuple[Array, ...], rows: int = 1,
         group: GroupKey | None = None, padded: bool = False, memory: int = 0, rank: float = 0.0,
         context: object = None, chain: object = None,
     ) -> None:
@@ -101,7 +101,7 @@ class Request(Lifecycle):
         self._callbacks: list[Callable[[], None]] | None = None
 
     def end(
-        self, to: State, at: float, *, result: Result | None = None, error: Exception | None = None
+        self, to: State, at: float, result: Result | None = None, error: Exception | None = None
     ) -> State | None:
         """End it, unless that was done before, and wake whoever waits.
 

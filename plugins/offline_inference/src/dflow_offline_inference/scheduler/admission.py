@@ -5,18 +5,22 @@ depends on done. Slots go to models side by side. Memory goes strictly by rank: 
 device waits for memory, no later one on that device gets any, so that large requests do not starve behind small ones.
 
 The order of writes matters: a caller may be interrupted (Ctrl-C) between any two of them. A request that goes on is put
-among the running and onto `leaving` before it is taken out of the order; `recount` puts the rest right.
+onto `leaving` and among the running before it is taken out of the order; `recount` puts the rest right.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from dflow_offline_inference.requests import Request, State
 from dflow_offline_inference.scheduler.dependencies import Dependencies
 from dflow_offline_inference.scheduler.order import Place, WaitingOrder
+
+Hopeless: TypeAlias = tuple[Request, Request]
+"""A request that can never run, and the one it depended on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +56,48 @@ class Answers:
         return self.slot and self.memory and self.dependencies
 
 
+class _Device:
+    """One device's memory, and the models that share it.
+
+    Attributes:
+        limit: Bytes that requests under way may take; None for no limit.
+        used: What they take.
+        models: On this device.
+    """
+
+    __slots__ = ("limit", "models", "used")
+
+    def __init__(self, limit: int | None) -> None:
+        self.limit = limit
+        self.used = 0
+        self.models: list[_Model] = []
+
+    def fits(self, request: Request) -> bool:
+        """Whether a request may have now what it needs."""
+        return self.limit is None or self.used + request.memory <= self.limit
+
+    def next(self) -> tuple[Place, _Model] | None:
+        """The model whose head has the lowest rank, of those with a free slot."""
+        best: tuple[Place, _Model] | None = None
+        for model in self.models:
+            if len(model.running) < model.limits.slots:
+                head = model.order.head()
+                if head is not None and (best is None or head < best[0]):
+                    best = (head, model)
+        return best
+
+
 class _Model:
     """One model's share."""
 
-    __slots__ = ("limits", "order", "running")
+    __slots__ = ("device", "limits", "order", "running")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, device: _Device) -> None:
         self.limits = limits
+        self.device = device
         self.order = WaitingOrder()
         self.running: dict[int, Request] = {}
-
-    def head(self) -> Place | None:
-        """Whose turn it is, if there is a slot."""
-        return self.order.head() if len(self.running) < self.limits.slots else None
+        device.models.append(self)
 
 
 class Admission:
@@ -80,16 +113,15 @@ class Admission:
     """
 
     def __init__(self, limits: Sequence[Limits], memory: Mapping[str, int]) -> None:
-        self._models = [_Model(one) for one in limits]
-        self._memory = dict(memory)
-        self._used = {one.device: 0 for one in limits}
+        self._devices = {one.device: _Device(memory.get(one.device)) for one in limits}
+        self._models = [_Model(one, self._devices[one.device]) for one in limits]
         self._dependencies = Dependencies()
         self._parked: dict[int, Request] = {}
         self.waiting = 0
         self.leaving: deque[Request] = deque()
 
     def add(self, request: Request, after: Sequence[Request] = ()) -> Request | None:
-        """Take in a new request.
+        """Take in a new request; it may be among those that leave at once.
 
         Returns:
             A request it depends on that has ended badly; then it was not taken in.
@@ -97,34 +129,24 @@ class Admission:
         failed = self._dependencies.add(request, after) if after or request.chain is not None else None
         if failed is not None:
             return failed
+        model = self._models[request.model]
         self.waiting += 1
         if request.blockers:
             self._parked[request.id] = request
+        elif self.waiting == 1 and len(model.running) < model.limits.slots and model.device.fits(request):
+            self._let_go(model, request)  # nobody else waits: it need not stand in line
         else:
-            self._models[request.model].order.push(request)
+            model.order.push(request)
+            if len(model.running) < model.limits.slots:
+                self._choose(model.device)
         return None
 
     def choose(self) -> None:
-        """Put everybody who may run now onto `leaving`, in order of rank."""
-        if not self.waiting:
-            return
-        held: set[str] = set()
-        while (found := self._next(held)) is not None:
-            place, model = found
-            request = place[2]
-            if request.id in model.running:  # an interrupt came between the lines below
-                model.order.pop()
-                continue
-            if not self._fits(request, model.limits.device):
-                held.add(model.limits.device)
-                continue
-            model.running[request.id] = request
-            self.leaving.append(request)
-            model.order.pop()
-            self.waiting -= 1
-            self._used[model.limits.device] += request.memory
+        """Put everybody who may run now onto `leaving`, in order of rank on each device."""
+        for device in self._devices.values():
+            self._choose(device)
 
-    def ended(self, request: Request, before: State) -> list[Request]:
+    def ended(self, request: Request, before: State) -> Sequence[Hopeless]:
         """A request has ended that did not come to run.
 
         Args:
@@ -138,26 +160,31 @@ class Admission:
             self.waiting -= 1
             if self._parked.pop(request.id, None) is None:
                 self._models[request.model].order.note_end()
-            return self._settle(request)
-        return self.release(request)
+        return self.release((request,))
 
-    def release(self, request: Request) -> list[Request]:
-        """A request that was under way has ended: its slot and its memory are free.
+    def release(self, requests: Iterable[Request]) -> Sequence[Hopeless]:
+        """Requests that were under way have ended: their slots and memory are free, and others may leave.
 
         Returns:
-            Requests that can never run, because they depend on it.
+            Requests that can never run, because they depend on one of them.
         """
-        model = self._models[request.model]
-        if model.running.pop(request.id, None) is not None:
-            self._used[model.limits.device] -= request.memory
-        return self._settle(request)
+        hopeless: list[Hopeless] = []
+        for request in requests:
+            model = self._models[request.model]
+            if model.running.pop(request.id, None) is not None:
+                model.device.used -= request.memory
+            if self._dependencies:
+                hopeless += [(one, request) for one in self._settle(request)]
+        if self.waiting:
+            self.choose()
+        return hopeless
 
     def answers(self, request: Request) -> Answers:
         """Whether a waiting request may run now, and what it waits for."""
         model = self._models[request.model]
         limits = model.limits
         slot = len(model.running) < limits.slots
-        memory = self._fits(request, limits.device)
+        memory = model.device.fits(request)
         free = not request.blockers
         texts = []
         if not free:
@@ -165,9 +192,9 @@ class Admission:
                          "waiting for a request it depends on")
         if not slot:
             texts.append(f"waiting for a slot of model {limits.name!r} ({limits.slots} in use)")
-        if not memory:
+        if model.device.limit is not None and not memory:
             texts.append(f"waiting for memory on device {limits.device} (needs {request.memory} bytes, "
-                         f"{self._memory[limits.device] - self._used[limits.device]} are free)")
+                         f"{model.device.limit - model.device.used} are free)")
         if slot and memory and free:
             texts.append("waiting for requests in front of it")
         return Answers(slot, memory, free, "; ".join(texts))
@@ -178,28 +205,30 @@ class Admission:
 
     def memory_used(self, device: str) -> int:
         """Bytes of a device that requests under way take."""
-        return self._used.get(device, 0)
+        return self._devices[device].used if device in self._devices else 0
 
     def recount(self) -> None:
         """Put the totals right after an interrupt."""
         parked = sum(request.state is State.WAITING for request in self._parked.values())
         self.waiting = parked + sum(model.order.live(model.running) for model in self._models)
-        self._used = dict.fromkeys(self._used, 0)
-        for model in self._models:
-            self._used[model.limits.device] += sum(request.memory for request in model.running.values())
+        for device in self._devices.values():
+            device.used = sum(request.memory for model in device.models for request in model.running.values())
 
-    def _next(self, held: set[str]) -> tuple[Place, _Model] | None:
-        """The model whose head has the lowest rank, of those with a free slot and a device that is not held."""
-        best: tuple[Place, _Model] | None = None
-        for model in self._models:
-            head = model.head()
-            if head is not None and model.limits.device not in held and (best is None or head < best[0]):
-                best = (head, model)
-        return best
+    def _choose(self, device: _Device) -> None:
+        while self.waiting and (found := device.next()) is not None:
+            place, model = found
+            request = place[2]
+            if request.id not in model.running:  # else an interrupt came when it had left, and stood in line still
+                if not device.fits(request):
+                    return
+                self._let_go(model, request)
+            model.order.pop()
 
-    def _fits(self, request: Request, device: str) -> bool:
-        limit = self._memory.get(device)
-        return limit is None or self._used[device] + request.memory <= limit
+    def _let_go(self, model: _Model, request: Request) -> None:
+        self.leaving.append(request)
+        model.running[request.id] = request
+        model.device.used += request.memory
+        self.waiting -= 1
 
     def _settle(self, request: Request) -> list[Request]:
         free, failed = self._dependencies.ended(request)

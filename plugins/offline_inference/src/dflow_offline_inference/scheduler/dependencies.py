@@ -20,6 +20,10 @@ class Dependencies:
         self._dependents: dict[int, list[Request]] = {}
         self._chains: dict[object, OrderedDict[int, Request]] = {}
 
+    def __bool__(self) -> bool:
+        """Whether anybody waits for another, or may have to."""
+        return bool(self._dependents or self._chains)
+
     def add(self, request: Request, after: Sequence[Request]) -> Request | None:
         """Note what a new request waits for, in `blockers`.
 
@@ -50,8 +54,6 @@ class Dependencies:
         Returns:
             Those that wait for nobody now, and those that can never run.
         """
-        if request.chain is None and request.id not in self._dependents:
-            return [], []
         free: list[Request] = []
         failed: list[Request] = []
         waiting = self._dependents.pop(request.id, [])

@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Container
 from typing import TypeAlias
 
-from dflow_offline_inference.requests import Request, State
+from dflow_offline_inference.requests import WAITING, Request
 
 _LEAST_SWEEP = 64
 
@@ -45,7 +45,7 @@ class WaitingOrder:
     def head(self) -> Place | None:
         """Whose turn it is; None if nobody waits."""
         heap = self._heap
-        while heap and heap[0][2].state is not State.WAITING:
+        while heap and heap[0][2].state is not WAITING:
             heapq.heappop(heap)
             self._ended = max(0, self._ended - 1)
         return heap[0] if heap else None
@@ -58,11 +58,11 @@ class WaitingOrder:
         """A request in here ended while it waited."""
         self._ended += 1
         if self._ended > max(_LEAST_SWEEP, len(self._heap) // 2):
-            self._heap = [place for place in self._heap if place[2].state is State.WAITING]
+            self._heap = [place for place in self._heap if place[2].state is WAITING]
             heapq.heapify(self._heap)
             self._ended = 0
 
     def live(self, leaving: Container[int]) -> int:
         """How many still wait and are not among those that leave, by id; counts them one by one."""
-        waiting = (place[2] for place in self._heap if place[2].state is State.WAITING)
+        waiting = (place[2] for place in self._heap if place[2].state is WAITING)
         return sum(request.id not in leaving for request in waiting)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from dflow_core.errors import ClosedError, QueueFullError
 from dflow_offline_inference.requests import Event, EventSink, Request, State
-from dflow_offline_inference.scheduler.admission import Admission, Answers
+from dflow_offline_inference.scheduler.admission import Admission, Answers, Hopeless
 
 _SLICE = 1.0
 
@@ -22,8 +22,9 @@ class Scheduler:
 
     Args:
         admission: Decides.
-        hand_over: Takes a request that may run; called under the scheduler's lock, must not block. From then on the
-            request is no longer the scheduler's, which only keeps its slot until it is told of the end.
+        hand_over: For each model, takes a request that may run and what the time is; called under the scheduler's
+            lock, must not block. From then on the request is no longer the scheduler's, which only keeps its slot
+            until it is told of the end.
         max_waiting: Requests that may wait at once.
         taken: Told of each request that was taken in, before anything else happens to it.
         may_wait: Whether this thread may wait for room; asked only when there is none.
@@ -31,7 +32,7 @@ class Scheduler:
     """
 
     def __init__(
-        self, admission: Admission, hand_over: Callable[[Request], None], max_waiting: int,
+        self, admission: Admission, hand_over: Sequence[Callable[[Request, float], None]], max_waiting: int,
         taken: Callable[[Request], None], may_wait: Callable[[], bool], emit: EventSink | None = None,
     ) -> None:
         self._admission = admission
@@ -84,25 +85,24 @@ class Scheduler:
                     self._taken(request)
                     if self._emit is not None:
                         self._emit(Event(request.id, "Scheduler", "waiting"))
-                    self._pass_on()
+                    if self._admission.leaving:
+                        self._pass_on()
             except BaseException:
                 self._admission.recount()
                 raise
         return failed
 
-    def release(self, requests: Collection[Request]) -> list[tuple[Request, Request]]:
+    def release(self, requests: Sequence[Request]) -> Sequence[Hopeless]:
         """Requests that were under way have ended; hand over whatever may run now.
 
         Returns:
-            Pairs of a request that can never run and the one it depended on.
+            Requests that can never run.
         """
-        hopeless: list[tuple[Request, Request]] = []
         with self._lock:
             try:
-                for request in requests:
-                    for one in self._admission.release(request):
-                        hopeless.append((one, request))
-                    if self._emit is not None:
+                hopeless = self._admission.release(requests)
+                if self._emit is not None:
+                    for request in requests:
                         self._emit(Event(request.id, "Scheduler", "release"))
                 self._pass_on()
             except BaseException:
@@ -110,11 +110,11 @@ class Scheduler:
                 raise
         return hopeless
 
-    def ended(self, request: Request, before: State) -> list[tuple[Request, Request]]:
+    def ended(self, request: Request, before: State) -> Sequence[Hopeless]:
         """A request has ended that did not come to run; see `release`."""
         with self._lock:
             try:
-                hopeless = [(one, request) for one in self._admission.ended(request, before)]
+                hopeless = self._admission.ended(request, before)
                 self._pass_on()
             except BaseException:
                 self._admission.recount()
@@ -125,6 +125,7 @@ class Scheduler:
         """Hand over whatever may run now."""
         with self._lock:
             try:
+                self._admission.choose()
                 self._pass_on()
             except BaseException:
                 self._admission.recount()
@@ -149,17 +150,18 @@ class Scheduler:
             self._room.notify_all()
 
     def _pass_on(self) -> None:
-        admission = self._admission
-        admission.choose()
-        leaving = admission.leaving
-        while leaving:
-            request = leaving[0]
-            if self._emit is not None:
-                self._emit(Event(request.id, "Scheduler", "can_schedule"))
-            self._hand_over(request)
-            leaving.popleft()
-        if self._blocked and admission.waiting < self._max_waiting:
-            self._room.notify(self._max_waiting - admission.waiting)
+        """Hand over those who leave, and tell who waits for room."""
+        leaving = self._admission.leaving
+        if leaving:
+            now = time.monotonic()
+            while leaving:
+                request = leaving[0]
+                if self._emit is not None:
+                    self._emit(Event(request.id, "Scheduler", "can_schedule"))
+                self._hand_over[request.model](request, now)
+                leaving.popleft()
+        if self._blocked and self._admission.waiting < self._max_waiting:
+            self._room.notify(self._max_waiting - self._admission.waiting)
 
     def _wait_for_room(self, request: Request, timeout: float | None) -> None:
         if not self._may_wait():
