@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataflow.utils.arguments import assert_args_type
 from dflow_core import graph as core
+from dflow_core.errors import OptionError
 
 __all__ = ["CountBatch", "TimeBatch"]
+
+_LONGEST_MS = 2**32 - 2
 
 
 class TimeBatch:
@@ -64,4 +67,6 @@ class CountBatch:
         Raises:
             OptionError: a value it cannot have.
         """
+        if self.timeout > _LONGEST_MS:
+            raise OptionError(f"CountBatch timeout: expected at most {_LONGEST_MS} milliseconds, got {self.timeout}")
         return core.CountBatch(self.batch_size, self.slide_stride, self.timeout / 1000, self.padding)
