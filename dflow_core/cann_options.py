@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -21,9 +22,23 @@ OF_CANN: Mapping[str, str] = MappingProxyType({
 """Options that would have no effect here, and why."""
 
 
-def pool_sizes(key: str, value: object) -> object:
-    """CANN's list `size[:limit],...` of memory pools as one size; dflow has one pool."""
-    try:
-        return sum(int(pool.split(":")[0]) for pool in str(value).split(","))
-    except ValueError as error:
-        raise OptionError(f"option {key!r}: expected size[:limit],..., got {value!r}") from error
+_POOL = re.compile(r"(\d{1,12})(?::(\d{1,10}))?")
+_LEAST, _MOST, _MOST_POOLS, _INT32 = 1024, 256 << 30, 128, 2**31 - 1
+
+
+def pool_sizes(key: str, value: object) -> int:
+    """CANN's list `size[:limit],...` of memory pools as one size; dflow has one pool.
+
+    Raises:
+        OptionError: it is no such list, or one of its numbers cannot be.
+    """
+    pools = [_POOL.fullmatch(pool) for pool in str(value).split(",")]
+    sizes = [int(pool[1]) for pool in pools if pool]
+    limits = [(int(pool[2] or 0), int(pool[1])) for pool in pools if pool]
+    if len(sizes) < len(pools) or len(pools) > _MOST_POOLS:
+        raise OptionError(f"option {key!r}: expected 1 to {_MOST_POOLS} times size[:limit], got {value!r}")
+    if min(sizes) < _LEAST or sum(sizes) > _MOST:
+        raise OptionError(f"option {key!r}: expected pools from {_LEAST} to {_MOST} bytes together, got {value!r}")
+    if any(limit and not _LEAST <= limit <= min(size, _INT32) for limit, size in limits):
+        raise OptionError(f"option {key!r}: expected limits of 0, or from {_LEAST} to the size, got {value!r}")
+    return sum(sizes)

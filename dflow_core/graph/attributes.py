@@ -23,11 +23,15 @@ class Attribute:
         type: Type its value must have.
         meaning: One line.
         choices: The texts it may be; empty for any.
+        low: Least number it may be; None for any.
+        switch: Attribute without which it is not looked at.
     """
 
     type: type[bool] | type[int] | type[str]
     meaning: str
     choices: tuple[str, ...] = ()
+    low: int | None = None
+    switch: str = ""
 
     def complaint(self, value: AttrValue) -> str | None:
         """Why it cannot have this value, or None if it can."""
@@ -35,15 +39,19 @@ class Attribute:
             return f"expected a value of type {self.type.__name__}, got {value!r}"
         if self.choices and value not in self.choices:
             return f"expected {' or '.join(self.choices)}, got {value!r}"
+        if self.low is not None and isinstance(value, int) and value < self.low:
+            return f"expected at least {self.low}, got {value!r}"
         return None
 
 
 NODE_ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType({
     "engine": Attribute(str, "id of the engine that compiles and runs the node"),
     "_flow_attr": Attribute(bool, "whether the two queue attributes below are in force (default True)"),
-    "_flow_attr_depth": Attribute(int, "messages that may wait in the queues behind the node's outputs"),
+    "_flow_attr_depth": Attribute(
+        int, "messages that may wait in the queues behind the node's outputs", low=1, switch="_flow_attr"
+    ),
     "_flow_attr_enqueue_policy": Attribute(
-        str, "FIFO blocks when a queue is full, OVERWRITE drops the oldest", ("FIFO", "OVERWRITE")
+        str, "FIFO blocks when a queue is full, OVERWRITE drops the oldest", ("FIFO", "OVERWRITE"), switch="_flow_attr"
     ),
     "_npu_sched_model": Attribute(int, "1 keeps the data on the device"),
     "_balance_scatter": Attribute(bool, "whether the node deals its outputs out over instances"),

@@ -142,7 +142,7 @@ def _attribute_faults(node: FlowNode) -> Iterator[Fault]:
         if known is None:
             message = f"unknown attribute {name!r}"
             yield Fault("attribute", node.name, "", message, nearest(name, NODE_ATTRIBUTES))
-        elif (complaint := known.complaint(value)) is not None:
+        elif node.attrs.get(known.switch, True) is not False and (complaint := known.complaint(value)) is not None:
             yield Fault("attribute", node.name, "", f"attribute {name!r}: {complaint}", known.meaning)
 
 

@@ -11,7 +11,7 @@ from dataflow.nodes import FlowData, FlowNode, FlowOutput
 from dataflow.results import Item
 from dataflow.runner import GraphRunner, logged_code
 from dataflow.runtime import Runtime, given_options
-from dataflow.settings import is_compile_only, is_placed
+from dataflow.settings import cache_faults, is_compile_only, is_placed
 from dataflow.tensor import Tensor
 from dataflow.utils import log
 from dataflow.utils.errors import DfException
@@ -69,6 +69,7 @@ class FlowGraph:
         self._runner = GraphRunner(
             self._impl, session, is_compile_only(of_session, options), is_placed(of_session, options)
         )
+        self._cache_faults = cache_faults(of_session, options)
         self._is_ready = False
 
     @property
@@ -105,7 +106,7 @@ class FlowGraph:
             DfException: a value it cannot have, or the graph was fed already.
         """
         self._check_not_fed()
-        if align_timeout != -1 and not 1 <= align_timeout <= _LONGEST_MS:
+        if not isinstance(align_timeout, int) or (align_timeout != -1 and not 1 <= align_timeout <= _LONGEST_MS):
             raise DfException(f"align_timeout must be -1 or 1 to {_LONGEST_MS}, got {align_timeout}")
         try:
             self._impl.set_inputs_align_attrs(
@@ -235,7 +236,8 @@ class FlowGraph:
 
     def _start(self) -> int:
         """Compile and start the graph, at the first feed; the code of what went wrong, or 0."""
-        return self._runner.start([f"node {node.name}: {fault}" for node in self._nodes for fault in node.faults])
+        of_nodes = [f"node {node.name}: {fault}" for node in self._nodes for fault in node.faults]
+        return self._runner.start([*self._cache_faults, *of_nodes])
 
     def _info(self, flow_info: FlowInfo | None) -> FeedInfo | None:
         if flow_info is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from dataflow import codes
 from dataflow.data_type import DType, _dflow_dtype_to_np_dtype, _np_dtype_to_dflow_dtype
-from dataflow.settings import translated
+from dataflow.settings import session_options, translated
 from dataflow.tensor import MAX_RANK, Tensor
 from dataflow.utils import log
 from dataflow.utils.arguments import assert_args_type
@@ -56,7 +57,7 @@ class Runtime:
                 raise DfException("df.init has not been called", codes.NOT_INIT)
             if cls.context is None:
                 try:
-                    cls.context = Context(DFlowSession(translated(cls.options, "session")))
+                    cls.context = Context(DFlowSession(session_options(cls.options, os.environ)))
                 except DflowError as error:
                     raise DfException(error, codes.PARAM_INVALID) from error
             return cls.context.session

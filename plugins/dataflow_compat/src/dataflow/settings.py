@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -9,8 +11,21 @@ from dataflow.utils import log
 from dflow_core.errors import OptionError
 from dflow_core.options import find
 
-__all__ = ["MEANINGLESS", "is_compile_only", "is_placed", "tell_ignored", "translated"]
+__all__ = [
+    "MEANINGLESS",
+    "cache_faults",
+    "is_compile_only",
+    "is_placed",
+    "session_options",
+    "tell_ignored",
+    "translated",
+]
 
+QUEUE_DEPTH = 128
+"""Messages a queue has room for, where nobody says otherwise."""
+
+_CACHE = ("ge.graph_key", "ge.graph_compiler_cache_dir")
+_KEY = re.compile(r"[A-Za-z0-9_\-]{1,128}")
 _RUN_FLAG = "ge.runFlag"
 _DEPLOY_INFO = ("ge.experiment.data_flow_deploy_info_path", "deploy_info")
 
@@ -85,6 +100,28 @@ def tell_ignored(ignored: Mapping[str, str]) -> None:
     if new:
         _Told.keys |= set(new)
         log.warning("options without effect here: %s", "; ".join(f"{key} ({why})" for key, why in new.items()))
+
+
+def session_options(given: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Options of the session as the core takes them, with queues as deep as scripts expect.
+
+    Args:
+        given: Options of `df.init`.
+        environ: Environment, which may set another depth.
+    """
+    depth = {} if environ.get("DFLOW_QUEUE_DEPTH") else {"queue_depth": str(QUEUE_DEPTH)}
+    return {**depth, **translated(given, "session")}
+
+
+def cache_faults(session: Mapping[str, str], graph: Mapping[str, str]) -> list[str]:
+    """Why a graph cannot be kept in a cache; nothing where it is not to be."""
+    key, folder = (graph.get(name, session.get(name, "")) for name in _CACHE)
+    if not key or not folder:
+        return []
+    faults = [] if os.path.isdir(folder) else [f"{_CACHE[1]}: there is no folder {folder}"]
+    if not _KEY.fullmatch(key):
+        faults.append(f"{_CACHE[0]}: expected 1 to 128 letters, digits, _ and -, got {key!r}")
+    return faults
 
 
 def is_compile_only(session: Mapping[str, str], graph: Mapping[str, str]) -> bool:
