@@ -36,10 +36,11 @@ from dflow_core.executor import (
     StallMonitor,
     graph_stats,
     needed_inputs,
+    note_updates,
     own_stacks,
     with_failed_calls,
 )
-from dflow_core.graph import FlowGraph
+from dflow_core.graph import FlowGraph, Place
 from dflow_core.message import Block
 from dflow_core.model import GRAPH_OPTIONS, DeployPlan, FlowModel, ModelRelation, PneModel, UdfModel
 from dflow_core.options import Options, Value, as_texts, from_texts, normalize, resolve
@@ -69,6 +70,7 @@ class RunningGraph:
         self.model = model
         self.deployment = deployment
         self.report = report
+        self.versions: Mapping[str, int] = {}
         self._options = options
         self._backend = backend
         self._on_close = on_close
@@ -130,6 +132,8 @@ class RunningGraph:
     def stats(self) -> GraphStats:
         """Counters of transactions, nodes and queues, read while the graph runs; any thread."""
         nodes, edges, bytes_in_use = self._backend.stats()
+        if self.versions:
+            nodes = tuple(dataclasses.replace(node, version=self.versions.get(node.node, 1)) for node in nodes)
         return graph_stats(self.model.name, self.client.counters, self.client.open_ids, nodes, edges, bytes_in_use)
 
     def answer(self, question: str) -> Mapping[str, object]:
@@ -154,10 +158,17 @@ class RunningGraph:
 
     def exchange(self, models: Mapping[str, PneModel], timeout: float) -> int:
         """Put other models in the place of some; see `GraphControl.exchange`."""
-        first = self.control.exchange(models, timeout)
-        self.model = dataclasses.replace(self.model, submodels={**self.model.submodels, **models})
-        self.__dict__.pop("input_specs", None)
-        return first
+
+        def adopt() -> Mapping[str, int]:
+            self.model = dataclasses.replace(self.model, submodels={**self.model.submodels, **models})
+            self.__dict__.pop("input_specs", None)
+            news = {name: self.versions.get(name, 1) + 1 for name in models}
+            self.versions = {**self.versions, **news}
+            if self._options.trace:
+                note_updates(self._options.trace, news)
+            return self.versions
+
+        return self.control.exchange(models, timeout, adopt)
 
     def close(self) -> None:
         """End it. Idempotent."""
@@ -229,9 +240,7 @@ class DFlowSession:
 
     def build(self, graph: FlowGraph, *, cache: bool = True) -> tuple[FlowModel, BuildReport]:
         """`compile`, with the report of what was compiled and what came from the cache."""
-        options = resolve(self._given, graph.options)
-        store = CompileCache(options.cache_dir) if cache and options.cache and options.cache_dir else None
-        return FlowModelBuilder(self.registry, self._given, store).build_and_report(graph)
+        return self._builder(graph, cache=cache).build_and_report(graph)
 
     def plan(self, model: FlowModel) -> DeployPlan:
         """Decide which process, device, thread count and queue everything gets on this machine.
@@ -306,33 +315,33 @@ class DFlowSession:
             options=as_texts(self._options_of(model)),
         )
 
-    def update(self, running: RunningGraph, graph: FlowGraph, node: str, timeout: float) -> int:
-        """Compile what a node of a running graph is to do from now on, and let it; see `GraphControl.exchange`.
+    def update(self, running: RunningGraph, graph: FlowGraph, place: Place, timeout: float) -> int:
+        """Compile what is to work from now on in a place of a running graph, and let it; see `GraphControl.exchange`.
 
         Args:
             running: The running graph.
-            graph: The same graph, with another process point on that node.
-            node: Name of the node.
+            graph: The same graph, with another process point in that place.
+            place: Which.
             timeout: Seconds for everything in flight to end.
 
         Raises:
-            UsageError: what the node does now has other ports, functions or another engine.
+            UsageError: what works there now has other ports, functions or another engine.
             GraphError, CompileError, StartupError, WaitTimeoutError: what stops it; nothing has changed then.
         """
-        made, old = self.compile(graph), running.model
+        old, path = running.model, place.paths[0]
+        names = place.names_in(old.submodels)
+        kept = {name: part for name, part in old.submodels.items() if name not in names}
+        made = self._builder(graph).build_and_report(graph, kept)[0]
         if made.relation != old.relation:
-            raise UsageError("it has other ports than what it replaces", node=node, hint="start a new graph with it")
-        models = {
-            name: part for name, part in made.submodels.items() if name == node or name.startswith(f"{node}/")
-        }
-        for name, part in models.items():
-            before = old.submodels[name]
+            raise UsageError("it has other ports than what it replaces", node=path, hint="start a new graph with it")
+        for name in names:
+            part, before = made.submodels[name], old.submodels[name]
             if (part.engine, part.options) != (before.engine, before.options):
                 raise UsageError(
                     f"it runs on engine {part.engine}, what it replaces on {before.engine}, or has other node options",
-                    node=node, hint="start a new graph with it",
+                    node=path, hint="start a new graph with it",
                 )
-        return running.exchange(models, timeout)
+        return running.exchange({name: made.submodels[name] for name in names}, timeout)
 
     def close(self) -> None:
         """End every graph of the session, and what its deployers share. Idempotent."""
@@ -344,6 +353,11 @@ class DFlowSession:
             graph.close()
         for deployer in deployers.values():
             deployer.close()
+
+    def _builder(self, graph: FlowGraph, *, cache: bool = True) -> FlowModelBuilder:
+        options = resolve(self._given, graph.options)
+        store = CompileCache(options.cache_dir) if cache and options.cache and options.cache_dir else None
+        return FlowModelBuilder(self.registry, self._given, store)
 
     def _placed(self, model: FlowModel, options: Options, resources: Resources) -> Placed:
         return place_nodes(model, options, resources, self.registry.engines, os.environ)
@@ -365,7 +379,6 @@ class DFlowSession:
         own = model.made_by.get(GRAPH_OPTIONS, "").split()
         given = {key: str(value) for key, value in self._given.items() if key not in own}
         return from_texts({**model.options, **given})
-
 
     def _check_open(self) -> None:
         if self._closed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from dflow_core.compiler.batch_need import batch_faults
 from dflow_core.compiler.cache import CompileCache
@@ -24,7 +25,7 @@ from dflow_core.compiler.relation import build_relation
 from dflow_core.compiler.report import BuildReport
 from dflow_core.errors import GraphError, PackagingError, PluginError
 from dflow_core.graph import FlowGraph, exception_faults
-from dflow_core.model import GRAPH_OPTIONS, FlowModel
+from dflow_core.model import GRAPH_OPTIONS, FlowModel, PneModel
 from dflow_core.options import as_texts, normalize, resolve
 from dflow_core.plugins import PluginRegistry
 from dflow_core.spi import SPI_VERSION
@@ -56,14 +57,22 @@ class FlowModelBuilder:
         """
         return self.build_and_report(graph)[0]
 
-    def build_and_report(self, graph: FlowGraph) -> tuple[FlowModel, BuildReport]:
-        """Compile a graph, and say what became of each node; see `build`."""
+    def build_and_report(
+        self, graph: FlowGraph, kept: Mapping[str, PneModel] | None = None
+    ) -> tuple[FlowModel, BuildReport]:
+        """Compile a graph, and say what became of each node; see `build`.
+
+        Args:
+            graph: The graph.
+            kept: What is compiled already, by name.
+        """
         began = time.monotonic()
         result = self.prepare(graph)
+        nodes = [replace(node, compiled=(kept or {}).get(node.name, node.compiled)) for node in result.graph.nodes]
         version = _dflow_version()
         compiler = NodeCompiler(self._registry, self._session, self._cache, version)
         options = resolve(self._session, graph.options)
-        models, reports = compiler.compile(result.graph.nodes, options.graph_key or graph.name)
+        models, reports = compiler.compile(nodes, options.graph_key or graph.name)
         engines = {node.engine: self._registry.engine(node.engine).version for node in result.graph.nodes}
         changes = list(result.changed)
         model = FlowModel(

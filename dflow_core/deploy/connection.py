@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dflow_core.model.control_serde import ControlMessage, ControlReader, frame_control
 
@@ -16,6 +16,8 @@ class Connection:
 
     Args:
         end: This side's socket; the connection closes it.
+
+    `on_unsent` is called whenever something does not fit, so that `flush` is called once there is room.
     """
 
     def __init__(self, end: socket.socket) -> None:
@@ -24,6 +26,7 @@ class Connection:
         self._reader = ControlReader()
         self._unsent = bytearray()
         self.broken = False
+        self.on_unsent: Callable[[], None] = lambda: None
 
     def fileno(self) -> int:
         """Descriptor to wait for."""
@@ -50,6 +53,8 @@ class Connection:
             else:
                 del self._unsent[:sent]
         self.flush()
+        if self.wants_write:
+            self.on_unsent()
 
     def flush(self) -> None:
         """Send what waits, as far as there is room."""

@@ -48,6 +48,11 @@ class Loop:
         """Whether `start` was called."""
         return self._started
 
+    @property
+    def ended(self) -> bool:
+        """Whether it makes no calls any more."""
+        return self._end
+
     def post(self, call: Call) -> None:
         """Have a call made soon; any thread."""
         self._inbox.append(call)

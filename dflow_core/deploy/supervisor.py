@@ -45,7 +45,8 @@ from dflow_core.deploy.start_watch import StartWatch
 from dflow_core.deploy.status_board import StatusBoard
 from dflow_core.deploy.succession import Succession
 from dflow_core.deploy.survivors import Survivors
-from dflow_core.errors import ClosedError, DeployError, DflowError, PeerGoneError, UsageError
+from dflow_core.deploy.wires import Wires
+from dflow_core.errors import ClosedError, DeployError, DflowError, UsageError
 from dflow_core.model import DeployPlan, ExceptionTable, PneModel, ProcessPlan
 from dflow_core.model.control_serde import (
     ControlMessage,
@@ -63,8 +64,6 @@ from dflow_core.model.control_serde import (
 from dflow_core.spi import LostMessage, MemoryGroup
 
 _RETRY = 0.02
-_POLL_EXIT = 0.1
-_EXIT_AFTER_EOF = 1.0
 _DISCARD = 0.02
 _GONE_LIMIT = 2.0
 _GONE_POLL = 0.002
@@ -101,7 +100,8 @@ class Supervisor:
             self._loop, output, start_timeout, lambda member, why: self._handle(member, Overdue(why))
         )
         self._survivors = Survivors(plan, group, lambda: self.members)
-        self.succession = Succession(group, self.desk, self._handle)
+        self.succession = Succession(group, self.desk, self._handle, self._loop.after)
+        self._wires = Wires(self._loop, self._take)
         self._closing = False
         self.members = tuple(self._member(process) for process in plan.processes)
         self._exceptions = ExceptionTable()
@@ -119,6 +119,11 @@ class Supervisor:
     def begun(self) -> bool:
         """Whether anything may run."""
         return self._loop.started
+
+    @property
+    def ended(self) -> bool:
+        """Whether its thread does nothing any more."""
+        return self._loop.ended
 
     @property
     def post(self) -> Callable[[Callable[[], None]], None]:
@@ -155,7 +160,7 @@ class Supervisor:
 
     @property
     def _everyone(self) -> tuple[Member, ...]:
-        return (*self.members, *self.succession.heirs)
+        return (*self.members, *self.succession.heirs, *self.succession.retired)
 
     def end(self, timeout: float) -> None:
         """End the supervisor's thread, and kill what still runs (any thread). Idempotent."""
@@ -214,8 +219,7 @@ class Supervisor:
             self._handle(member, Unable(Failure(type(error).__name__, error.message, hint=error.hint or "")))
             return
         member.process = process
-        self._listen(member, process)
-        self._watch_exit(process)
+        self._wires.join(member, process)
         self._starts.watch(member, process)
 
     def _recover(self, member: Member, cause: str) -> None:
@@ -268,27 +272,7 @@ class Supervisor:
         failure.__cause__ = error
         self._fail(failure)
 
-    # What processes do.
-
-    def _listen(self, member: Member, process: ExecutorProcess) -> None:
-        connection = process.connection
-        self._loop.listen(connection.fileno(), lambda: self._hear(member, process), writable=connection.wants_write)
-
-    def _hear(self, member: Member, process: ExecutorProcess) -> None:
-        if process.connection.wants_write:
-            process.connection.flush()
-            self._listen(member, process)
-        try:
-            messages = process.connection.receive()
-        except PeerGoneError:
-            messages = None
-            process.kill()
-        if messages is None:
-            # Its end; the exit code follows, or it has only closed the connection and has to go.
-            self._loop.forget(process.connection.fileno())
-            self._loop.after(_EXIT_AFTER_EOF, process.kill)
-        for message in messages or ():
-            self._take(member, message)
+    # What processes say.
 
     def _take(self, member: Member, message: ControlMessage) -> None:
         if isinstance(message, Ready):
@@ -319,44 +303,23 @@ class Supervisor:
             for member in self._running():
                 if member.process is not None:
                     member.process.connection.send(note)
-                    self._listen(member, member.process)
 
     def _ended(self, member: Member, code: int | None) -> None:
         process = member.process
         assert process is not None
-        while messages := self._last_words(process):
-            for message in messages:
-                self._take(member, message)
+        self._wires.take_last_words(member, process)
         how = describe_exit(code) if code is not None else "ended together with the template it was forked from"
         self._handle(member, Ended(f"(pid {process.pid}) {how}", code == 0 and member.finished, self._is_spare(member)))
         member.process = None
         self._board.forget(member)
         self.desk.forget(member)
-        self._loop.forget(process.connection.fileno())
-        self._loop.forget(process.watch_fd)
-        process.close()
+        self._wires.part(process)
         if member.life.settled and not member.retired and member.heir is None:
             for instance in member.plan.instances:
                 self._closer.done(instance.model, instance.index)
 
     def _is_spare(self, member: Member) -> bool:
         return self.policy_of(member.plan).when_lost == "degrade" and self._survivors.of(member)
-
-    def _last_words(self, process: ExecutorProcess) -> list[ControlMessage] | None:
-        try:
-            return process.connection.receive()
-        except PeerGoneError:
-            return None
-
-    # Limits.
-
-    def _watch_exit(self, process: ExecutorProcess) -> None:
-        """Have its end noticed: the template tells of a process it has forked; of others the system, or asking does."""
-        if process.watch_fd >= 0:
-            self._loop.listen(process.watch_fd, process.poll)
-        elif not process.exited and not process.forked:
-            process.poll()
-            self._loop.after(_POLL_EXIT, lambda: self._watch_exit(process))
 
     # The end.
 
@@ -393,6 +356,4 @@ class Supervisor:
             process, member.process = member.process, None
             if process is not None:
                 process.kill()
-                self._loop.forget(process.connection.fileno())
-                self._loop.forget(process.watch_fd)
-                process.close()
+                self._wires.part(process)

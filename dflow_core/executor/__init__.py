@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dflow_core.executor.queue_backend import QueueBackend
     from dflow_core.executor.reach import needed_inputs
     from dflow_core.executor.stats import GraphStats, graph_stats, own_stacks
-    from dflow_core.executor.trace import read_calls, write_timeline
+    from dflow_core.executor.trace import note_updates, read_calls, write_timeline
 
 __all__ = [
     "Backend",
@@ -47,6 +47,7 @@ __all__ = [
     "error_of",
     "graph_stats",
     "needed_inputs",
+    "note_updates",
     "own_stacks",
     "read_calls",
     "with_failed_calls",
@@ -69,6 +70,7 @@ _HOMES = {
     "GraphStats": "stats",
     "graph_stats": "stats",
     "own_stacks": "stats",
+    "note_updates": "trace",
     "read_calls": "trace",
     "write_timeline": "trace",
     "Channel": "outcomes",

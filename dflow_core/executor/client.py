@@ -263,8 +263,13 @@ class GraphClient:
         finally:
             self._feeder.hold_up(-1)
 
-    def note_exchange(self, first: int, models: Mapping[str, PneModel]) -> None:
-        """Tell who observes the graph that other models do the work from a transaction on; while it is at rest."""
+    def note_exchange(self, first: int, models: Mapping[str, PneModel], versions: Mapping[str, int]) -> None:
+        """Other models do the work from a transaction on: every outcome says so, and who observes the graph is told.
+
+        Only while the graph is at rest.
+        """
+        with self._mutex:
+            self._table.mark(versions)
         if self._observer is not None:
             self._observer.exchanged(first, models)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 
 from dflow_core.errors import CancelledError, UsageError, WaitTimeoutError
 from dflow_core.executor.backend import Backend
@@ -15,9 +17,12 @@ from dflow_core.model import PneModel
 _RETIRE_LIMIT = 10.0
 _WAIT = "a call takes longer than that: raise the timeout, or give the node a call_timeout"
 
+_BUSY = "it is being updated, suspended or recovered by another thread"
+_LATER = "wait for that, or raise the timeout"
+
 
 class GraphControl:
-    """Suspends, resumes and recovers one graph; one thing at a time, any thread.
+    """Suspends, resumes and recovers one graph, and exchanges parts of it; one thing at a time, any thread.
 
     Args:
         graph: Its name.
@@ -27,7 +32,7 @@ class GraphControl:
 
     def __init__(self, graph: str, client: GraphClient, backend: Backend) -> None:
         self._graph, self._client, self._backend = graph, client, backend
-        self._lock = threading.Lock()
+        self._lock, self._updates = threading.Lock(), threading.Lock()
         self._suspended = False
 
     @property
@@ -39,9 +44,9 @@ class GraphControl:
         """Let every node finish the call at hand and begin no more; what is queued is kept, and feeding goes on.
 
         Raises:
-            WaitTimeoutError: a call took longer; the graph then runs on.
+            WaitTimeoutError: a call took longer, or something else is done to the graph; the graph then runs on.
         """
-        with self._lock:
+        with self._alone(self._lock, timeout):
             if not self._suspended:
                 self._suspend(timeout)
                 self._suspended = True
@@ -63,7 +68,7 @@ class GraphControl:
             WaitTimeoutError: a call took longer; nothing was thrown away, and the graph runs on.
         """
         limit = deadline_in(timeout)
-        with self._lock, self._client.at_rest(timeout, discard=True):
+        with self._alone(self._lock, timeout), self._client.at_rest(timeout, discard=True):
             if not self._suspended:
                 self._suspend(timeout)
             before = self._client.in_flight
@@ -75,12 +80,21 @@ class GraphControl:
                 self._backend.resume()
             return before
 
-    def exchange(self, models: Mapping[str, PneModel], timeout: float) -> int:
+    def updating(self, timeout: float) -> AbstractContextManager[None]:
+        """One update at a time, from before anything is compiled until it is over.
+
+        Raises:
+            WaitTimeoutError: another one took longer.
+        """
+        return self._alone(self._updates, timeout, "another update of it is under way")
+
+    def exchange(self, models: Mapping[str, PneModel], timeout: float, adopt: Callable[[], Mapping[str, int]]) -> int:
         """Put other models in the place of some, between two transactions.
 
         Args:
             models: By the names of those they replace.
             timeout: Seconds for everything in flight to end, once they have loaded.
+            adopt: Called when they are in force, before anything else is fed; gives the versions of the nodes.
 
         Returns:
             The first transaction that the new ones work on.
@@ -89,18 +103,32 @@ class GraphControl:
             StartupError, WaitTimeoutError: they do not load, or the graph does not come to rest; nothing has changed.
             UsageError: the graph is suspended.
         """
-        with self._lock:
-            if self._suspended:
-                raise UsageError(f"graph {self._graph!r} is suspended", hint="resume it first")
-            exchange = self._backend.prepare(models)
-            try:
+        self._check_goes_on()
+        exchange = self._backend.prepare(models)
+        try:
+            with self._alone(self._lock, timeout):
+                self._check_goes_on()
                 with self._client.at_rest(timeout) as first:
                     exchange.commit(_RETIRE_LIMIT)
-                    self._client.note_exchange(first, models)
-            except BaseException:
-                exchange.abandon()
-                raise
-            return first
+                    self._client.note_exchange(first, models, adopt())
+        except BaseException:
+            exchange.abandon()
+            raise
+        exchange.finish()
+        return first
+
+    def _check_goes_on(self) -> None:
+        if self._suspended:
+            raise UsageError(f"graph {self._graph!r} is suspended", hint="resume it first")
+
+    @contextlib.contextmanager
+    def _alone(self, lock: threading.Lock, timeout: float, what: str = _BUSY) -> Iterator[None]:
+        if not lock.acquire(timeout=min(timeout, threading.TIMEOUT_MAX)):
+            raise WaitTimeoutError(f"graph {self._graph!r}: {what}, for longer than {timeout:g} s", hint=_LATER)
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _suspend(self, timeout: float) -> None:
         if not self._backend.suspend(timeout):

@@ -343,12 +343,16 @@ class _InlineExchange(Exchange):
     """Other runners for some nodes."""
 
     def __init__(self, made: Sequence[_Exchanged]) -> None:
-        self._made = made
+        self._made, self._old = made, [current[name] for current, name, _ in made]
 
     def commit(self, timeout: float) -> None:
         for current, name, runner in self._made:
-            old, current[name] = current[name], runner
-            old.close()
+            current[name] = runner
+        self._made = ()
+
+    def finish(self) -> None:
+        for runner in self._old:
+            runner.close()
 
     def abandon(self) -> None:
         for _, _, runner in self._made:

@@ -171,6 +171,7 @@ class InstanceRunner:
         assert self._runner is not None, "load() first"
         set_current_transaction(self._runner.current_transaction)
         set_running(self._params)
+        self._runner.begin()
         self._lane = lane = self._fast_lane()
         try:
             if lane is not None:

@@ -33,9 +33,13 @@ class Meter:
         words = memoryview(np.zeros(WORDS, np.uint64) if board is None else board).cast("B")
         self.ints = words.cast("Q")
         self.floats = words.cast("d")
+
+    def begin(self) -> tuple[int, float, float]:
+        """From now on this process counts; gives calls, busy and blocked seconds of the one before it."""
         self.floats[SINCE] = 0.0
         self.floats[BEGAN] = time.monotonic() - self.floats[BUSY] - self.floats[BLOCKED]
         self.ints[PID] = os.getpid()
+        return self.ints[CALLS], self.floats[BUSY], self.floats[BLOCKED]
 
     def start(self, trans_id: int, since: float) -> None:
         """A call has begun; `since` on the monotonic clock."""
@@ -66,6 +70,7 @@ class NodeStats:
         waiting: Seconds spent waiting for input.
         current: Transaction in work and for how many seconds; None between calls.
         given_up: How many seconds ago it was given up, and why; None while it is not.
+        version: Which version of the node works; the first is 1, `FlowGraph.update` gives the next.
     """
 
     node: str
@@ -80,6 +85,7 @@ class NodeStats:
     waiting: float = 0.0
     current: tuple[int, float] | None = None
     given_up: tuple[float, str] | None = None
+    version: int = 1
 
 
 def board_name(node: str, instance: int) -> str:

@@ -21,7 +21,7 @@ from dflow_core.executor.exceptions import ExceptionDesk, no_catch
 from dflow_core.executor.explanation import explain
 from dflow_core.executor.forked import end_fork
 from dflow_core.executor.gathering import Gathered
-from dflow_core.executor.meter import BLOCKED, BUSY, CALLS, FAILED, Meter
+from dflow_core.executor.meter import CALLS, FAILED, Meter
 from dflow_core.executor.node_extras import NodeExtras
 from dflow_core.executor.node_function import NodeFunction, node_functions
 from dflow_core.executor.shared_outputs import SharedOutputs
@@ -82,13 +82,10 @@ class NodeRunner:
         limits: AlignLimits = NO_LIMITS,
         desk: ExceptionDesk | None = None,
     ) -> None:
-        self.meter = meter = meter or Meter()
-        self.calls = meter.ints[CALLS]
-        self.busy = meter.floats[BUSY]
-        self.blocked = meter.floats[BLOCKED]
+        self.meter = meter or Meter()
+        self.calls, self.busy, self.blocked, self.last_failed = 0, 0.0, 0.0, 0
         self.current: tuple[int, float] | None = None
         self.last_error: ErrorInfo | None = None
-        self.last_failed = 0
         self.last_exception: BaseException | None = None
         self.unwanted = unwanted or Unwanted()
         self._pid = os.getpid()
@@ -124,9 +121,8 @@ class NodeRunner:
 
     def direct_call(self) -> Callable[..., object] | None:
         """The node's function, if a message may go around this runner to it: see `FlowFunc.direct` and `conclude`."""
-        if len(self._functions) != 1 or self._on_call is not None or self._keep_exceptions or self._called:
-            return None
-        if self._extras is not None:
+        is_watched = self._on_call is not None or self._keep_exceptions or self._extras is not None
+        if len(self._functions) != 1 or is_watched or self._called:
             return None
         function, spec = self._functions[0], self._functions[0].spec
         holds = spec.holds_inputs or spec.stream_input or function.gatherer is not None
@@ -229,6 +225,10 @@ class NodeRunner:
         if self._extras is None:
             raise no_catch(self._node)
         self._extras.raise_exception(context, code, user_context_id)
+
+    def begin(self) -> None:
+        """Count from where a former process of the instance, which may have stopped just now, has left off."""
+        self.calls, self.busy, self.blocked = self.meter.begin()
 
     def settle(self) -> None:
         """Let functions end the calls they left open; to be called when no input waits, or memory is short."""

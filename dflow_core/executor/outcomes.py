@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dflow_core.errors import DflowError
@@ -22,6 +23,7 @@ class Outcome:
         dropped: Whether it ended without any result.
         reason: Why, where a queue dropped a message of it.
         silent: Outputs that lacked something when an error ended it, where results are given output by output.
+        versions: Versions of the nodes that were updated before it, by name; None if none was.
     """
 
     trans_id: int
@@ -31,6 +33,7 @@ class Outcome:
     dropped: bool = False
     reason: str = ""
     silent: tuple[int, ...] = ()
+    versions: Mapping[str, int] | None = None
 
 
 @dataclass(slots=True)

@@ -6,13 +6,16 @@ last lines only. The merged file is in the Trace Event Format that Perfetto and 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TextIO
 
 _SUFFIX = ".calls.jsonl"
+_UPDATES = ".updates.jsonl"
 _FLUSH_EVERY = 64
 
 
@@ -54,16 +57,40 @@ class CallTrace:
             self._file = None
 
 
+def note_updates(folder: str, versions: Mapping[str, int]) -> None:
+    """Write that nodes work in other versions from now on; before their first calls.
+
+    Args:
+        folder: Where executors write.
+        versions: Their new versions, by node.
+    """
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, f"{os.getpid()}{_UPDATES}"), "a", encoding="utf-8") as file:
+        for node, version in versions.items():
+            file.write(json.dumps({"node": node, "version": version, "since": time.monotonic()}) + "\n")
+
+
 def read_calls(folder: str | os.PathLike[str]) -> list[dict[str, object]]:
-    """Every call written in a folder; a torn last line of a killed executor is left out."""
-    calls: list[dict[str, object]] = []
-    for path in sorted(Path(folder).glob(f"*{_SUFFIX}")):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                calls.append(json.loads(line))
-            except ValueError:
-                continue
+    """Every call written in a folder; a torn last line of a killed executor is left out.
+
+    Calls of nodes that were updated have a `version`.
+    """
+    calls = _lines(folder, _SUFFIX)
+    for update in sorted(_lines(folder, _UPDATES), key=lambda update: _seconds(update, "since")):
+        for call in calls:
+            if call["node"] == update["node"]:
+                later = _seconds(call, "start") >= _seconds(update, "since")
+                call["version"] = update["version"] if later else call.get("version", 1)
     return calls
+
+
+def _lines(folder: str | os.PathLike[str], suffix: str) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = []
+    for path in sorted(Path(folder).glob(f"*{suffix}")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            with contextlib.suppress(ValueError):
+                found.append(json.loads(line))
+    return found
 
 
 def write_timeline(calls: Iterable[dict[str, object]], target: str | os.PathLike[str]) -> None:
@@ -85,7 +112,7 @@ def write_timeline(calls: Iterable[dict[str, object]], target: str | os.PathLike
             "ph": "X", "name": str(call["node"]), "cat": "call", "pid": 1, "tid": tracks[_track(call)],
             "ts": (_seconds(call, "start") - begin) * 1e6,
             "dur": (_seconds(call, "end") - _seconds(call, "start")) * 1e6,
-            "args": {"trans_id": call["trans_id"], "pid": call["pid"]},
+            "args": {name: call[name] for name in ("trans_id", "pid", "version") if name in call},
         }
         for call in calls
     ]

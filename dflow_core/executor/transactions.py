@@ -9,8 +9,9 @@ ends the whole transaction at once; what still arrives of it is counted as late 
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dflow_core.errors import (
@@ -79,6 +80,7 @@ class TransactionTable:
         self._open: dict[int, Transaction] = {}
         self._deadlines = Deadlines()
         self._short: OrderedDict[int, set[int]] = OrderedDict()  # ended before these inputs were fed
+        self._made: Callable[..., Outcome] = Outcome
         self._spent = RecentKeys()  # nodes drop what comes of them
         self._needs: Sequence[frozenset[int]] = [frozenset(range(inputs))] * outputs
 
@@ -89,6 +91,14 @@ class TransactionTable:
             needs: Inputs by output.
         """
         self._needs = needs
+
+    def mark(self, versions: Mapping[str, int]) -> None:
+        """Have everything that transactions give from now on say which versions of the nodes made it; none is open.
+
+        Args:
+            versions: Versions of the nodes that were updated, by name.
+        """
+        self._made = functools.partial(Outcome, versions=versions)
 
     @property
     def in_flight(self) -> int:
@@ -210,7 +220,7 @@ class TransactionTable:
         self.counters.cancelled += 1
         if was_fed:
             self.traces.add(trans_id, transaction.tokens)
-        self._finish(trans_id, transaction, Outcome(trans_id, error=error, last=True))
+        self._finish(trans_id, transaction, self._made(trans_id, error=error, last=True))
         return True
 
     def next_deadline(self) -> float | None:
@@ -232,7 +242,7 @@ class TransactionTable:
             del self._open[info.trans_id]
             self.counters.delivered += 1
             transaction.channel.open -= 1
-            transaction.channel.outcomes.append(Outcome(info.trans_id, (msg,), last=True))
+            transaction.channel.outcomes.append(self._made(info.trans_id, (msg,), last=True))
             return
         for member in msg.aux.members:
             if member.info.key != msg.info.key:
@@ -245,12 +255,12 @@ class TransactionTable:
         """End a transaction, if it has not ended yet."""
         transaction = self._open.get(trans_id)
         if transaction is not None:
-            self._finish(trans_id, transaction, Outcome(trans_id, error=error, last=True))
+            self._finish(trans_id, transaction, self._made(trans_id, error=error, last=True))
 
     def fail_all(self, error: DflowError) -> None:
         """End everything in flight, because the graph cannot go on."""
         for trans_id in list(self._open):
-            self._finish(trans_id, self._open[trans_id], Outcome(trans_id, error=error, last=True))
+            self._finish(trans_id, self._open[trans_id], self._made(trans_id, error=error, last=True))
 
     def abandon(self, channel: Channel) -> None:
         """Nobody waits for this channel any more: its results are let go as they come."""
@@ -269,12 +279,12 @@ class TransactionTable:
         if msg.info.data_flag & DataFlag.ERROR or msg.info.ret_code:
             error = error_of(msg, self._unfed(transaction))
             if not transaction.channel.by_output or msg.info.data_flag & _SPECIAL or self._outputs == 1:
-                self._finish(trans_id, transaction, Outcome(trans_id, error=error, last=True))
+                self._finish(trans_id, transaction, self._made(trans_id, error=error, last=True))
                 return
             # A code that a function has given one of its messages is a result of that output, and no more.
             transaction.delivered += 1
             transaction.arrived.setdefault(0, set()).add(output)
-            transaction.channel.outcomes.append(Outcome(trans_id, error=error, silent=(output,)))
+            transaction.channel.outcomes.append(self._made(trans_id, error=error, silent=(output,)))
             transaction.tokens[output] ^= msg.info.token
             if not any(transaction.tokens):
                 self._complete(trans_id, transaction)
@@ -304,7 +314,7 @@ class TransactionTable:
         if self._outputs == 1:
             if not msg.info.data_flag & DataFlag.SKIP:
                 transaction.delivered += 1
-                transaction.channel.outcomes.append(Outcome(msg.info.trans_id, (msg,)))
+                transaction.channel.outcomes.append(self._made(msg.info.trans_id, (msg,)))
             return
         if transaction.channel.by_output:
             self._pass_on(transaction, output, msg)
@@ -327,7 +337,7 @@ class TransactionTable:
         if not msg.info.data_flag & DataFlag.SKIP:
             transaction.delivered += 1
             row = tuple(msg if port == output else None for port in range(self._outputs))
-            transaction.channel.outcomes.append(Outcome(msg.info.trans_id, row))
+            transaction.channel.outcomes.append(self._made(msg.info.trans_id, row))
 
     def _deliver(self, transaction: Transaction, label: int) -> None:
         row = transaction.results.pop(label)
@@ -335,14 +345,14 @@ class TransactionTable:
         sent = [msg for msg in row if msg is not None]
         if sent:
             transaction.delivered += 1
-            transaction.channel.outcomes.append(Outcome(sent[0].info.trans_id, tuple(row)))
+            transaction.channel.outcomes.append(self._made(sent[0].info.trans_id, tuple(row)))
 
     def _complete(self, trans_id: int, transaction: Transaction) -> None:
         for label in sorted(transaction.results):
             self._deliver(transaction, label)
         dropped = transaction.delivered == 0
         reason = transaction.reason if dropped else ""
-        self._finish(trans_id, transaction, Outcome(trans_id, last=True, dropped=dropped, reason=reason))
+        self._finish(trans_id, transaction, self._made(trans_id, last=True, dropped=dropped, reason=reason))
 
     def _finish(self, trans_id: int, transaction: Transaction, outcome: Outcome) -> None:
         del self._open[trans_id]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from dflow_core import graph as data
 from dflow_core.errors import UsageError
-from dflow_core.options import nearest, seconds
+from dflow_core.options import seconds
 
 if TYPE_CHECKING:
     from dflow_core.session import DFlowSession, RunningGraph
@@ -36,10 +37,12 @@ class Controls(abc.ABC):
         transaction sees one version of the node, and none is lost. If anything fails before that, the old stays.
 
         Args:
-            node: The node, or its name.
+            node: The node, or its path: `node`, `node/inner` for one in a graph that is a node, `node/key` for what a
+                function calls, `node/key/inner` for one in there. A node of a graph that is used in several places
+                changes in all of them.
             new: A decorated function or class, a process point, or a node made with `fnode()` for its point; with the
                 same ports.
-            timeout: Seconds or a timedelta for everything in flight to end.
+            timeout: Seconds or a timedelta for another update to end, and for everything in flight to end.
 
         Returns:
             The id of the first transaction that the new version works on, or a lower one.
@@ -47,23 +50,28 @@ class Controls(abc.ABC):
         Raises:
             UsageError: there is no such node, or the ports differ.
             CompileError, StartupError: the new version cannot be built or loaded; the old stays.
-            WaitTimeoutError: what is in flight did not end; the old stays.
+            WaitTimeoutError: what is in flight did not end, or another update; the old stays.
+            ClosedError: the graph was closed meanwhile.
         """
-        found = self._node(node)
-        limit, old = seconds(timeout, "timeout"), data.exchange_point(found, _point_of(new))
-        try:
-            return self.in_session().update(self.running, cast("data.FlowGraph", self), found.name, limit)
-        except BaseException:
-            data.exchange_point(found, old)
-            raise
+        running, point, limit = self.running, _point_of(new), seconds(timeout, "timeout")
+        with running.control.updating(limit):
+            place = data.find_place(cast("data.FlowGraph", self), node)
+            versions, old = running.versions, place.exchange(point)
+            try:
+                return self.in_session().update(running, cast("data.FlowGraph", self), place, limit)
+            except BaseException:
+                if running.versions is versions:  # else the new one is in force already
+                    place.exchange(old)
+                raise
 
-    def _node(self, node: data.FlowNode | str) -> data.FlowNode:
-        nodes = cast("data.FlowGraph", self).nodes
-        found = next((one for one in nodes if one is node or one.name == node), None)
-        if found is None:
-            name = node.name if isinstance(node, data.FlowNode) else node
-            raise UsageError(f"there is no node {name!r}", hint=nearest(str(name), [one.name for one in nodes]))
-        return found
+    @property
+    def versions(self) -> Mapping[str, int]:
+        """Versions of the nodes that were updated since the graph was started, by path; all others have their first.
+
+        Raises:
+            ClosedError: if the graph does not run.
+        """
+        return self.running.versions
 
     def suspend(self, timeout: Seconds = 60.0) -> None:
         """Hold the graph up: every node finishes the call at hand and begins no other; what is queued is kept.

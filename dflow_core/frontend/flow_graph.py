@@ -14,7 +14,7 @@ from dflow_core.errors import ClosedError, DflowError, DroppedError, UsageError
 from dflow_core.frontend.controls import Controls, Seconds
 from dflow_core.frontend.default_session import DefaultSession
 from dflow_core.frontend.handle import Transaction
-from dflow_core.frontend.values import bind_inputs, check_values, output_indexes, to_values, value_or_error
+from dflow_core.frontend.values import bind_inputs, check_values, output_indexes, to_result, to_values, value_or_error
 from dflow_core.message import FeedInfo, alloc_tensor
 from dflow_core.options import resolve, seconds
 from dflow_core.types import Array
@@ -177,7 +177,7 @@ class FlowGraph(Controls, data.FlowGraph):
     def map(
         self, items: Iterable[object], *, ordered: bool = True, in_flight: int | None = None,
         progress: bool | Callable[[int], None] = False, timeout: Seconds | None = None, errors: str = "raise",
-        copy: bool = False, deadline: Seconds | None = None,
+        copy: bool = False, with_info: bool = False, deadline: Seconds | None = None,
     ) -> Iterator[object]:
         """Stream items through the graph, with back-pressure.
 
@@ -189,6 +189,7 @@ class FlowGraph(Controls, data.FlowGraph):
             timeout: Seconds without any progress after which to give up.
             errors: `raise` raises a transaction's error at its turn; `return` yields the exception instead.
             copy: Whether to give writable copies.
+            with_info: Whether to yield `(value, FeedInfo)`.
             deadline: Seconds after which an item ends with DeadlineError, from when it is taken; None is no limit.
 
         Yields:
@@ -215,7 +216,7 @@ class FlowGraph(Controls, data.FlowGraph):
                 deadline=_limit(deadline),
             )
             for outcome in outcomes:
-                value, error = value_or_error(outcome, copy)
+                value, error = value_or_error(outcome, copy, with_info)
                 if error is None or errors == "return":
                     yield value if error is None else error
                 else:
@@ -283,11 +284,7 @@ class FlowGraph(Controls, data.FlowGraph):
         outcome = self.running.client.fetch(self._fetch_limit(timeout))
         if outcome.error is not None:
             raise self._with_cause(outcome.error) from self._cause(outcome.error)
-        value = to_values(outcome, chosen, copy)
-        if not with_info:
-            return value
-        first = next(msg for msg in outcome.messages if msg is not None)
-        return value, FeedInfo.of(first.info)
+        return to_result(outcome, chosen, copy, with_info)
 
     async def acall(
         self, *args: object, timeout: Seconds | None = None, copy: bool = False, deadline: Seconds | None = None,
@@ -323,11 +320,13 @@ class FlowGraph(Controls, data.FlowGraph):
 
     async def amap(
         self, items: Iterable[object], *, ordered: bool = True, in_flight: int | None = None,
-        timeout: Seconds | None = None, errors: str = "raise", copy: bool = False, deadline: Seconds | None = None,
+        timeout: Seconds | None = None, errors: str = "raise", copy: bool = False, with_info: bool = False,
+        deadline: Seconds | None = None,
     ) -> AsyncIterator[object]:
         """`map` without blocking the event loop."""
         results = self.map(
-            items, ordered=ordered, in_flight=in_flight, timeout=timeout, errors=errors, copy=copy, deadline=deadline
+            items, ordered=ordered, in_flight=in_flight, timeout=timeout, errors=errors, copy=copy,
+            with_info=with_info, deadline=deadline,
         )
         nothing = object()
         try:

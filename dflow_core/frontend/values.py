@@ -10,7 +10,7 @@ import numpy as np
 
 from dflow_core.errors import DflowError, PackagingError, TensorError, UsageError
 from dflow_core.graph import FlowData, FlowGraph, FlowOutput
-from dflow_core.message import FlowMsg, decode
+from dflow_core.message import FeedInfo, FlowMsg, decode
 from dflow_core.types import Tensor, TensorSpec, data_type_of, is_plain_array
 
 if TYPE_CHECKING:
@@ -141,12 +141,21 @@ def to_values(outcome: Outcome, chosen: Sequence[int] | None, copy: bool) -> obj
     return values[0] if len(values) == 1 else values
 
 
-def value_or_error(outcome: Outcome, copy: bool) -> tuple[object, DflowError | None]:
+def to_result(outcome: Outcome, chosen: Sequence[int] | None, copy: bool, with_info: bool) -> object:
+    """`to_values`, or `(value, FeedInfo)` for those who want to know where it comes from."""
+    value = to_values(outcome, chosen, copy)
+    if not with_info:
+        return value
+    first = next(msg for msg in outcome.messages if msg is not None)
+    return value, FeedInfo.of(first.info, outcome.versions)
+
+
+def value_or_error(outcome: Outcome, copy: bool, with_info: bool) -> tuple[object, DflowError | None]:
     """What an outcome is to the caller, or why it is nothing: it failed, or what came cannot be made again here."""
     if outcome.error is not None:
         return None, outcome.error
     try:
-        return to_values(outcome, None, copy), None
+        return to_result(outcome, None, copy, with_info), None
     except PackagingError as error:
         return None, error
 

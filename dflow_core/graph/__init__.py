@@ -9,7 +9,7 @@ from dflow_core.graph.batching import Batch, CountBatch, TimeBatch
 from dflow_core.graph.check_types import Describe, PointDescription
 from dflow_core.graph.compile_config import read_compile_config
 from dflow_core.graph.deploy_template import write_deploy_template
-from dflow_core.graph.exchange import exchange_point
+from dflow_core.graph.exchange import Place, find_place
 from dflow_core.graph.flow_data import FlowData
 from dflow_core.graph.flow_graph import FlowGraph, Outputs
 from dflow_core.graph.foreign_points import OpaqueProcessPoint, PointCodec
@@ -59,6 +59,7 @@ __all__ = [
     "ModelProcessPoint",
     "OpaqueProcessPoint",
     "Outputs",
+    "Place",
     "PointCodec",
     "PointDescription",
     "PortMap",
@@ -68,7 +69,7 @@ __all__ = [
     "TimeBatch",
     "deserialize_graph",
     "exception_faults",
-    "exchange_point",
+    "find_place",
     "graph_fingerprint",
     "load_graph",
     "name_scope",

@@ -202,19 +202,23 @@ class FuncProcessPoint(ProcessPoint):
         Raises:
             UsageError: another kind of point, or a name that is taken or cannot be one.
         """
-        point = FlowGraphProcessPoint(graph_point) if isinstance(graph_point, FlowGraph) else graph_point
         check_type(name, str, "a text as name of an invoked graph")
         if not name or not name.isprintable() or "/" in name:
             raise UsageError(f"expected a name of printable characters without '/', got {name!r}")
-        if not isinstance(point, (GraphProcessPoint, FlowGraphProcessPoint, ModelProcessPoint)):
-            raise UsageError(
-                f"invoked graph {name!r}: expected a GraphProcessPoint, FlowGraphProcessPoint or ModelProcessPoint, "
-                f"got {point!r}",
-                hint="put a function into a graph: FlowGraphProcessPoint(FlowGraph([...]))",
-            )
+        point = _callable_point(name, graph_point)
         if name in self._invoked:
             raise UsageError(f"{self.name!r} has an invoked graph called {name!r} already", hint="choose another name")
         self._invoked[name] = point
+
+    def exchange_invoked(self, name: str, graph_point: ProcessPoint | FlowGraph) -> ProcessPoint:
+        """Let the function call something else by a name; gives what it called before.
+
+        Raises:
+            UsageError: another kind of point than `add_invoked_closure` takes.
+        """
+        point, old = _callable_point(name, graph_point), self._invoked[name]
+        self._invoked[name] = point
+        return old
 
 
 class FlowGraphProcessPoint(ProcessPoint):
@@ -268,6 +272,22 @@ class ModelProcessPoint(ProcessPoint):
         """The point's name if it was given one, else the file's without its ending."""
         stem = os.path.splitext(os.path.basename(self.path))[0]
         return self.name if self.name != type(self).__name__ else stem[:64] or "FlowNode"
+
+
+def _callable_point(name: str, given: ProcessPoint | FlowGraph) -> ProcessPoint:
+    """What a function can call by a name.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    point = FlowGraphProcessPoint(given) if isinstance(given, FlowGraph) else given
+    if not isinstance(point, (GraphProcessPoint, FlowGraphProcessPoint, ModelProcessPoint)):
+        raise UsageError(
+            f"invoked graph {name!r}: expected a GraphProcessPoint, FlowGraphProcessPoint or ModelProcessPoint, "
+            f"got {point!r}",
+            hint="put a function into a graph: FlowGraphProcessPoint(FlowGraph([...]))",
+        )
+    return point
 
 
 def is_init_value(value: object) -> bool:

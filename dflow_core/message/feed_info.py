@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import SupportsIndex
 
 from dflow_core.errors import UsageError
@@ -22,6 +23,8 @@ class FeedInfo:
         user_data: Up to 64 bytes.
         route_label: Key by which nodes with `dispatch="sticky"`, or placed by a deploy file, pick an instance, such as
             the number of a camera; 0 is none.
+        versions: Of a result: versions of the nodes that were updated before it, by path (`FlowGraph.update`); all
+            others worked in their first. Not looked at when it is fed.
 
     Raises:
         UsageError: a number is negative, too large or not whole, or the user data is not bytes.
@@ -33,6 +36,7 @@ class FeedInfo:
     transaction_id: int = 0
     user_data: bytes = b""
     route_label: int = 0
+    versions: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("start_time", "end_time", "flow_flags", "transaction_id", "route_label"):
@@ -47,6 +51,7 @@ class FeedInfo:
             raise UsageError(f"a number is out of range in {self!r}: times and ids have 64 bits, flags and labels 32")
 
     @classmethod
-    def of(cls, info: MsgInfo) -> FeedInfo:
-        """What a head says."""
-        return cls(info.start_time, info.end_time, info.flags, info.trans_id, info.user_data, info.route_label)
+    def of(cls, info: MsgInfo, versions: Mapping[str, int] | None = None) -> FeedInfo:
+        """What a head says, and which versions of nodes made it."""
+        head = info.start_time, info.end_time, info.flags, info.trans_id, info.user_data, info.route_label
+        return cls(*head, dict(versions or {}))

@@ -44,11 +44,20 @@ class Exchange(abc.ABC):
 
     @abc.abstractmethod
     def commit(self, timeout: float) -> None:
-        """Let them take over; the graph must be at rest. The old ones end, by force after the limit (seconds)."""
+        """Let them take over, and return when they work; the graph must be at rest.
+
+        The old ones end, by force after the limit (seconds).
+
+        Raises:
+            DflowError: nothing has changed.
+        """
+
+    def finish(self) -> None:
+        """After `commit`, wait until the old ones have ended; the graph runs meanwhile."""
 
     @abc.abstractmethod
     def abandon(self) -> None:
-        """Let them go; the old ones stay."""
+        """Let them go, the old ones stay; nothing happens after they have taken over."""
 
 
 class Deployment(abc.ABC):

@@ -14,7 +14,7 @@ from dflow_core.cli.services import Services
 
 Answer: TypeAlias = Mapping[str, object]
 _PATIENCE = 2.0
-_NODES = ("node", "pid#", "state", "calls#", "failed#", "busy#", "blocked#", "waiting#", "in work")
+_NODES = ("node", "version#", "pid#", "state", "calls#", "failed#", "busy#", "blocked#", "waiting#", "in work")
 _EDGES = ("queue", "level#", "sent#", "delivered#", "dropped#", "failed#", "oldest#", "blocked#", "waiting#")
 
 
@@ -73,7 +73,7 @@ def _node(node: Answer, old: Answer | None, span: float) -> Sequence[object]:
     current = node.get("current")
     work = f"transaction {current[0]} for {seconds(current[1])}" if isinstance(current, list) else "-"
     return (
-        f"{node.get('node')}#{node.get('instance')}", node.get("pid") or "-", node.get("state"),
+        f"{node.get('node')}#{node.get('instance')}", node.get("version", 1), node.get("pid") or "-", node.get("state"),
         _rated(node, old, "calls", span), node.get("failed"), *(f"{100 * part / whole:.0f}%" for part in times), work,
     )
 

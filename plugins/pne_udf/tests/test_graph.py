@@ -298,3 +298,26 @@ def test_a_c_function_is_exchanged_while_its_graph_runs(node):
         with pytest.raises(CompileError):
             graph.update("cpp", node(["skale"]))
         np.testing.assert_array_equal(graph(floats(2)), floats(10))
+
+
+def test_a_c_function_is_exchanged_in_a_graph_that_is_a_node_and_in_one_that_a_function_calls(node):
+    @df.pyflow
+    class Asks:
+        def __init__(self, called):
+            self.called = called
+
+        @df.method()
+        def work(self, x):
+            return self.called(x)
+
+    inner = graph_of(node(params={"factor": 2}))
+    point = df.FlowGraphProcessPoint(inner)
+    end = Asks.fnode(point).work(point.fnode(1, 1, name="pre")(df.FlowData("x")))
+    with df.FlowGraph([end]) as graph:
+        np.testing.assert_array_equal(graph(floats(1)), floats(4))
+        graph.update("pre/cpp", node(params={"factor": 5}))
+        np.testing.assert_array_equal(graph(floats(1)), floats(25))
+        assert sorted(graph.versions.values()) == [2, 2]
+        with pytest.raises(CompileError):
+            graph.update(inner.nodes[0], node(["skale"]))
+        np.testing.assert_array_equal(graph(floats(1)), floats(25))

@@ -17,7 +17,7 @@ GOOD, HUNG = Address(11, 1000, 0), Address(12, 1000, 0)
 def answer(calls: int, status: str = "complete") -> Mapping[str, object]:
     node = {
         "node": "b", "instance": 0, "pid": 21, "state": "running", "calls": calls, "failed": 1, "busy": 3.0,
-        "blocked": 1.0, "waiting": 4.0, "current": [7, 0.5],
+        "blocked": 1.0, "waiting": 4.0, "current": [7, 0.5], "version": 4,
     }
     edge = {
         "name": "a:0->b:0", "depth": 4, "level": 2, "sent": 10 * calls, "delivered": 5, "dropped": 2, "failed": 0,
@@ -52,7 +52,7 @@ def test_counters_of_nodes_and_queues_are_listed() -> None:
         "graph g of process 11: 9 fed, 5 delivered, 1 failed, 2 dropped, 1 in flight, 2.0 KiB"
     )
     assert "complete" in lines
-    assert "b#0 21 running 3 1 38% 12% 50% transaction 7 for 500.0 ms" in lines
+    assert "b#0 4 21 running 3 1 38% 12% 50% transaction 7 for 500.0 ms" in lines
     assert "a:0->b:0 2 of 4 30 5 2 0 250.0 ms 1.50 s 0 µs" in lines
 
 

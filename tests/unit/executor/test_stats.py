@@ -48,8 +48,12 @@ class Running(Deployment):
         pass
 
 
-def meter(group: MemoryGroup) -> Meter:
-    return Meter(group.board(board_name("n", 0), WORDS))
+def meter(group, *, works: bool = True) -> Meter:
+    """The counters of the only instance, as the process that runs it has them."""
+    made = Meter(group.board(board_name("n", 0), WORDS))
+    if works:
+        made.begin()
+    return made
 
 
 def test_what_an_instance_counts_is_read_by_others(group) -> None:
@@ -74,6 +78,18 @@ def test_counters_go_on_in_the_next_life_and_a_dead_one_has_nothing_in_work(grou
     assert dead is not None and (dead.calls, dead.current, dead.waiting) == (3, None, 0.0)
     second = meter(group)
     assert (second.ints[1], second.floats[4], second.floats[6]) == (3, 2.5, 0.0)
+
+
+def test_a_process_that_only_waits_to_take_over_counts_nothing_yet(group) -> None:
+    """One that is loaded beside the old by an update; it may never come to work."""
+    old, reader = meter(group), MeterReader(group, "n", 0)
+    heir = meter(group, works=False)
+    old.end(3, 2.5, 0.5)
+    old.start(7, 1.0)
+    stats = reader.read(os.getpid(), "running", 0)
+    assert stats is not None and stats.current is not None and (stats.calls, stats.current[0]) == (3, 7)
+    old.end(4, 3.0, 0.5)
+    assert heir.begin() == (4, 3.0, 0.5), "it goes on from where the old has stopped, not from where it was at loading"
 
 
 def test_names_of_any_length_have_a_board(group) -> None:
