@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -87,7 +88,7 @@ class FlowMsg:
 
     def set_msg_type(self, msg_type: int) -> None:
         """Set the kind of payload (unsigned 16 bit)."""
-        self.info.msg_type = msg_type
+        self.info.msg_type = _fitting("msg_type", msg_type, 16)
 
     def get_tensor(self) -> Array | None:
         """The tensor as a read-only array, or None if the message has none."""
@@ -105,7 +106,7 @@ class FlowMsg:
 
     def set_ret_code(self, ret_code: int) -> None:
         """Set the status; users have 9900000 to 9999999."""
-        self.info.ret_code = ret_code
+        self.info.ret_code = _fitting("ret_code", ret_code, 32, signed=True)
 
     def get_start_time(self) -> int:
         """User time stamp of the start."""
@@ -113,7 +114,7 @@ class FlowMsg:
 
     def set_start_time(self, start_time: int) -> None:
         """Set the user time stamp of the start."""
-        self.info.start_time = start_time
+        self.info.start_time = _fitting("start_time", start_time, 64)
 
     def get_end_time(self) -> int:
         """User time stamp of the end."""
@@ -121,7 +122,7 @@ class FlowMsg:
 
     def set_end_time(self, end_time: int) -> None:
         """Set the user time stamp of the end."""
-        self.info.end_time = end_time
+        self.info.end_time = _fitting("end_time", end_time, 64)
 
     def get_flow_flags(self) -> int:
         """`Flag` bits."""
@@ -129,11 +130,11 @@ class FlowMsg:
 
     def set_flow_flags(self, flags: int) -> None:
         """Set the `Flag` bits."""
-        self.info.flags = flags
+        self.info.flags = _fitting("flags", flags, 32)
 
     def set_route_label(self, route_label: int) -> None:
         """Set the routing key; 0 is none."""
-        self.info.route_label = route_label
+        self.info.route_label = _fitting("route_label", route_label, 32)
 
     def get_transaction_id(self) -> int:
         """Transaction id."""
@@ -141,6 +142,22 @@ class FlowMsg:
 
     def set_transaction_id(self, trans_id: int) -> None:
         """Set the transaction id; the message then counts for that transaction."""
-        self.info.trans_id = trans_id
+        self.info.trans_id = trans_id = _fitting("trans_id", trans_id, 64)
         self.info.data_flag |= DataFlag.CUSTOM_ID
         self.info.token = root_token(trans_id)
+
+
+def _fitting(what: str, value: int, bits: int, *, signed: bool = False) -> int:
+    """A number that has room in a head.
+
+    Raises:
+        UsageError: it has not, or it is no whole number.
+    """
+    low, high = (-(1 << bits - 1), 1 << bits - 1) if signed else (0, 1 << bits)
+    try:
+        number = operator.index(value)
+    except TypeError as error:
+        raise UsageError(f"{what} of a message: expected a whole number, got {value!r}") from error
+    if not low <= number < high:
+        raise UsageError(f"{what} of a message: expected {low} to {high - 1}, got {value!r}")
+    return number

@@ -216,13 +216,13 @@ class MetaRunContext:
         return FlowMsg(self._inner.to_flow_msg(native.Tensor(tensor._impl)))
 
     def set_output(
-        self, index: int, output: FlowMsg | native.FlowMsg | Array, balance_config: BalanceConfig | None = None
+        self, index: int, output: FlowMsg | native.FlowMsg | Array | None, balance_config: BalanceConfig | None = None
     ) -> int:
         """Send to an output of the node; any number of times a call.
 
         Args:
             index: Output of the node.
-            output: A message, or an array, which is copied.
+            output: A message, or an array, which is copied. None, which is no message, is passed over.
             balance_config: Its place, where messages are dealt out.
 
         Returns:
@@ -231,6 +231,9 @@ class MetaRunContext:
         Raises:
             TypeError: an array of an element type tensors cannot have.
         """
+        if output is None:
+            log.warning("set_output(%d, None): nothing is sent", index)
+            return codes.FUNC_SUCCESS
         inner = None if balance_config is None else balance_config.get_inner_config()
         return self._inner.set_output(index, self._native_of(output), inner)
 

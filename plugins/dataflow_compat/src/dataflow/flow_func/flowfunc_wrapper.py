@@ -35,6 +35,8 @@ __all__ = [
     "init_func_datatype_manager",
 ]
 
+_INT32, _UINT64 = range(-(2**31), 2**31), range(2**64)
+
 FlowFuncLogType = udf.LogType
 FlowFuncLogLevel = udf.LogLevel
 
@@ -196,6 +198,8 @@ class MetaRunContext:
 
     def run_flow_model(self, model_key: str, msgs: Sequence[FlowMsg], timeout: int) -> tuple[int, list[FlowMsg]]:
         """Call what was registered by `add_invoked_closure`: 0 and what it gives, or 564000 and nothing."""
+        if timeout < -1:
+            return codes.FUNC_FAILED, []
         code, found = self._core.run_flow_model(model_key, [msg.core for msg in msgs], timeout)
         return (codes.FUNC_FAILED, []) if code else (codes.FUNC_SUCCESS, [FlowMsg(msg) for msg in found])
 
@@ -207,7 +211,13 @@ class MetaRunContext:
         return codes.FUNC_SUCCESS
 
     def raise_exception(self, exception_code: int, user_context_id: int) -> None:
-        """Tell every function of the scope that the current transaction has failed."""
+        """Tell every function of the scope that the current transaction has failed.
+
+        Raises:
+            TypeError: a code that has not 32 bits, or a context id that has not 64.
+        """
+        if exception_code not in _INT32 or user_context_id not in _UINT64:
+            raise TypeError(f"exception code {exception_code!r} or context id {user_context_id!r} does not fit")
         self._core.raise_exception(exception_code, user_context_id)
 
     def get_exception(self) -> tuple[bool, int, int]:

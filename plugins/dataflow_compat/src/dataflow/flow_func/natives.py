@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from dataflow.data_wrapper import DataType
 from dataflow.tensor import MAX_RANK
 from dataflow.utils.errors import DfException
 from dflow_core import message
+from dflow_core.errors import UsageError
 from dflow_core.types import Array
 
 __all__ = ["FlowBufferFactory", "FlowFlag", "FlowMsg", "MsgType", "Tensor"]
@@ -111,7 +112,7 @@ class FlowMsg:
 
     def set_msg_type(self, msg_type: int) -> None:
         """Say what it carries."""
-        self.core.set_msg_type(int(msg_type))
+        _put(self.core.set_msg_type, msg_type)
 
     def get_tensor(self) -> Tensor | None:
         """Its tensor, or None."""
@@ -139,7 +140,7 @@ class FlowMsg:
 
     def set_ret_code(self, ret_code: int) -> None:
         """Set its code."""
-        self.core.set_ret_code(ret_code)
+        _put(self.core.set_ret_code, ret_code)
 
     def get_start_time(self) -> int:
         """Time stamp of the start."""
@@ -147,7 +148,7 @@ class FlowMsg:
 
     def set_start_time(self, start_time: int) -> None:
         """Set the time stamp of the start."""
-        self.core.set_start_time(start_time)
+        _put(self.core.set_start_time, start_time)
 
     def get_end_time(self) -> int:
         """Time stamp of the end."""
@@ -155,7 +156,7 @@ class FlowMsg:
 
     def set_end_time(self, end_time: int) -> None:
         """Set the time stamp of the end."""
-        self.core.set_end_time(end_time)
+        _put(self.core.set_end_time, end_time)
 
     def get_flow_flags(self) -> int:
         """Flags."""
@@ -163,11 +164,11 @@ class FlowMsg:
 
     def set_flow_flags(self, flow_flags: int) -> None:
         """Set the flags."""
-        self.core.set_flow_flags(int(flow_flags))
+        _put(self.core.set_flow_flags, flow_flags)
 
     def set_route_label(self, route_label: int) -> None:
         """Set what decides which instance gets it; 0 is nothing."""
-        self.core.set_route_label(route_label)
+        _put(self.core.set_route_label, route_label)
 
     def get_transaction_id(self) -> int:
         """Its transaction."""
@@ -175,7 +176,7 @@ class FlowMsg:
 
     def set_transaction_id(self, transaction_id: int) -> None:
         """Set its transaction."""
-        self.core.set_transaction_id(transaction_id)
+        _put(self.core.set_transaction_id, transaction_id)
 
     def __repr__(self) -> str:
         return (
@@ -198,6 +199,18 @@ class FlowBufferFactory:
 
         found = dtype if isinstance(dtype, DType) else get_python_dtype_from_dwrapper_dtype(dtype)
         return Tensor(np.empty(tuple(shape), np.dtype(numpy_type_of(found))))
+
+
+def _put(setter: Callable[[int], None], number: int) -> None:
+    """Set a number of a head.
+
+    Raises:
+        TypeError: it does not fit.
+    """
+    try:
+        setter(number)
+    except UsageError as error:
+        raise TypeError(error.message) from error
 
 
 def _bytes_of(array: Array) -> Array:
