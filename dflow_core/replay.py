@@ -96,17 +96,23 @@ def replay_transaction(
 
 
 def replay_call(
-    session: DFlowSession, recording: Recording, transaction: RecordedTransaction, *, wrap: Wrap | None = None
+    session: DFlowSession, recording: Recording, transaction: RecordedTransaction, *, node: str = "",
+    wrap: Wrap | None = None,
 ) -> Replay:
     """Run the call of a node that ended a transaction, with the very messages it had; nothing else of the graph runs.
 
-    Arguments as for `replay_transaction`.
+    Args:
+        session: Where to run it.
+        recording: Holds the graph and the messages.
+        transaction: Which one.
+        node: The first failed call of this node instead.
+        wrap: Gives what runs instead of a function of the node.
 
     Raises:
         UsageError: the recording has no such call.
         Whatever loading the node raises.
     """
-    call = recording.failed_call(transaction)
+    call = recording.failed_call(transaction, node)
     return _called_again(session, recording.model(transaction), transaction, call, wrap)
 
 

@@ -25,6 +25,7 @@ from dflow_core.executor.inline_exceptions import InlineExceptions
 from dflow_core.executor.meter import FAILED, NodeStats
 from dflow_core.executor.model_func import load_functions
 from dflow_core.executor.node_runner import NodeRunner
+from dflow_core.executor.repeating import repeat
 from dflow_core.executor.stream_inline import InlineStream
 from dflow_core.executor.stream_runner import StreamRunner
 from dflow_core.executor.unwanted import Unwanted
@@ -140,11 +141,14 @@ class InlineBackend(Backend):
     def _start_streams(self, part: PneModel, funcs: Sequence[FlowFunc]) -> None:
         """Let the functions with queues of a node run up to where they wait for a message."""
         runner, sink = self._runners[part.name], self._sink(self._relation.submodels[part.name].outputs)
-        for spec, func in zip(part.functions, funcs):
+        for number, (spec, func) in enumerate(zip(part.functions, funcs)):
             if spec.stream_input:
                 stream = InlineStream(f"{part.name}.{spec.name}", len(spec.inputs), self._depth, self._clock)
                 self._streams |= {(part.name, port): (stream, i) for i, port in enumerate(spec.inputs)}
-                stream.start(StreamRunner(spec, func, stream.sources, sink, self.alloc, runner, node=part.name))
+                stream.start(StreamRunner(
+                    spec, func, stream.sources, sink, self.alloc, runner, node=part.name, number=number,
+                    tell=lambda failed, error: self._note_stream(runner, failed, error),
+                ))
 
     def alloc(self, size: int, timeout: float = ALLOC_LIMIT) -> Block:
         return HeapBlock(size)
@@ -197,7 +201,7 @@ class InlineBackend(Backend):
         runner = self._runners.get(call.node)
         if runner is None:
             return [found for inner in self._inner.values() for found in inner.repeat(call)]
-        runner.repeat(call)
+        repeat(runner, call, self._keep, self.alloc, lambda failed, error: self._note_stream(runner, failed, error))
         runner.finish()
         return self._sent
 
@@ -294,6 +298,11 @@ class InlineBackend(Backend):
 
     def _note_failure(self, call: FailedCall) -> None:
         self._failed_calls.append(packed(call))
+
+    def _note_stream(self, runner: NodeRunner, call: FailedCall, error: BaseException) -> None:
+        runner.last_exception = error
+        if self._on_failure is not None:
+            self._on_failure(call)
 
     def _keep(self, output: int, msg: FlowMsg) -> None:
         self._sent.append((output, msg))

@@ -93,6 +93,7 @@ class InstanceRunner:
         self._called: dict[str, CalledGraph] = {}
         self._streams = Streams()
         self._inputs: list[Queue] = []
+        self._on_failure = call_sender(group) if options.get("record") else None
 
     @property
     def calls(self) -> int:
@@ -148,7 +149,7 @@ class InstanceRunner:
             model, funcs, instance=plan.index, sink=self._outlet.send, alloc=self._alloc, dead=dead,
             on_call=self._trace.call if self._trace else None, waiting=self._is_input_waiting,
             meter=Meter(self._group.board(board_name(model.name, plan.index), WORDS)), called=self._called,
-            on_failure=call_sender(self._group) if self._options.get("record") else None,
+            on_failure=self._on_failure,
             unwanted=Unwanted(
                 CancelReader(self._group.board(BOARD, CANCEL_WORDS)), lambda size: self._group.alloc(size, 0.0)
             ),
@@ -311,11 +312,12 @@ class InstanceRunner:
     def _stream(self, spec: FuncSpec, func: FlowFunc) -> StreamThread:
         """A function with queues, in a thread of its own."""
         assert self._runner is not None
-        doorbell = self._group.doorbell()
+        doorbell, send = self._group.doorbell(), self._on_failure
         sources = [QueueSource(self._inputs[port], doorbell, self.gate) for port in spec.inputs]
         runner = StreamRunner(
             spec, func, sources, self._outlet.send, self._alloc, self._runner, node=self._model.name,
             instance=self._plan.index, stops=self._model.options.on_error == "stop",
+            number=self._model.functions.index(spec), tell=None if send is None else lambda call, _error: send(call),
         )
         name = f"{self._model.name}#{self._plan.index}.{spec.name}"
         return StreamThread(name, runner, sources, doorbell, self.gate, self._wake)

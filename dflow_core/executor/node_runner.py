@@ -154,10 +154,10 @@ class NodeRunner:
         else:
             self.call(function, inputs, lambda context: function.func.deliver(context, result), inputs[0], started)
 
-    def repeat(self, call: FailedCall) -> None:
-        """Make a call again, with the messages it had."""
-        function = self._functions[call.function]
-        self.call(function, call.inputs, lambda context: function.func.proc(context, call.inputs), call.head)
+    @property
+    def functions(self) -> Sequence[NodeFunction]:
+        """Its functions, in order."""
+        return self._functions
 
     def accept(self, port: int, msg: FlowMsg) -> None:
         """Take a message that arrived at a node input; runs the function if that completes a set."""

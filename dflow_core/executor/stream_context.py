@@ -28,23 +28,13 @@ import numpy as np
 from dflow_core.errors import UsageError
 from dflow_core.executor.aligner import RecentKeys
 from dflow_core.executor.call_context import CallContext, CallOwner, OutputSink
+from dflow_core.executor.taken_log import TakenMsg
 from dflow_core.message import Alloc, Aux, Block, DataFlag, ErrorInfo, FlowMsg, Member, MsgInfo, root_token
 from dflow_core.spi import GraphCall, RunContext
 from dflow_core.types import Array, FuncSpec
 
 _Key = tuple[int, int]
 _NOT_DATA = DataFlag.SKIP | DataFlag.END | DataFlag.ERROR
-
-
-class TakenMsg(FlowMsg):
-    """A message that was given to a function; whoever asks can tell when the function has let go of it."""
-
-    __slots__ = ("__weakref__",)
-
-    @classmethod
-    def of(cls, msg: FlowMsg) -> TakenMsg:
-        """The same message."""
-        return cls(msg.info.copy(), msg.body, msg.aux, msg.block)
 
 
 class StreamContext(RunContext):
@@ -67,6 +57,7 @@ class StreamContext(RunContext):
         self._ended = RecentKeys()
         self._known = RecentKeys()
         self.activity = 0
+        self.answers = 0
 
     def took(self, port: int, msg: FlowMsg) -> FlowMsg | None:
         """Note a message that was taken; gives what the function gets, or None for one that passes by it.
@@ -83,6 +74,10 @@ class StreamContext(RunContext):
             self._skipped.pop(msg.info.key, None)
             is_owed = msg.info.key not in self._known
             return self._owe(port, msg) if is_owed else TakenMsg.of(msg)
+
+    @abc.abstractmethod
+    def owes(self, key: _Key) -> bool:
+        """Whether messages of a key have no answer yet."""
 
     @abc.abstractmethod
     def waits(self, port: int, *, forever: bool) -> None:
@@ -184,6 +179,7 @@ class SegmentContext(StreamContext):
                     hint="take a message first; what is sent answers what was taken last",
                 )
             self.activity += 1
+            self.answers += 1
             self._has_sent = True
             self._open().send(index, value, members=members, changes=changes)
 
@@ -193,6 +189,9 @@ class SegmentContext(StreamContext):
     @property
     def cancelled(self) -> bool:
         return bool(self._taken) and all(self._owner.is_cancelled(trans_id) for trans_id, _ in self._taken)
+
+    def owes(self, key: _Key) -> bool:
+        return key in self._taken
 
     def waits(self, port: int, *, forever: bool) -> None:
         with self._lock:
@@ -315,6 +314,7 @@ class LedgerContext(StreamContext):
         assert isinstance(trans_id, int)
         with self._lock:
             self.activity += 1
+            self.answers += 1
             self._sent[index] += 1
             self._is_explicit[index] = bool(trans_id)
             debts = self._debts[index]
@@ -332,6 +332,9 @@ class LedgerContext(StreamContext):
 
     def call_graph(self, key: str, inputs: Sequence[object]) -> GraphCall:
         return self._out.call_graph(key, inputs)
+
+    def owes(self, key: _Key) -> bool:
+        return any(key in debts for debts in self._debts)
 
     def waits(self, port: int, *, forever: bool) -> None:
         self._sweep()

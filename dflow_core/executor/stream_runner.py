@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from dflow_core.errors import AbortError, NodeError
 from dflow_core.executor.call_context import CallOwner, OutputSink
 from dflow_core.executor.explanation import explain
 from dflow_core.executor.stream_context import LedgerContext, SegmentContext, StreamContext
+from dflow_core.executor.taken_log import TakenLog
 from dflow_core.message import Alloc, ErrorInfo, FlowMsg
+from dflow_core.recording import FailedCall
 from dflow_core.spi import FlowFunc, InputQueue
 from dflow_core.types import FuncSpec
+
+TellFailure: TypeAlias = Callable[[FailedCall, BaseException], None]
+"""Takes a call that failed, with what it had taken, before its error is sent; and what it raised."""
 
 
 class StreamOwner(CallOwner, Protocol):
@@ -58,16 +63,19 @@ class StreamPort(InputQueue):
         source: Where its messages come from.
         context: The function's book.
         wanted: Gives a skip for a message nobody wants any more.
+        log: Remembers what the function takes; None where nobody asks.
     """
 
     def __init__(
-        self, port: int, source: Source, context: StreamContext, wanted: Callable[[FlowMsg], FlowMsg]
+        self, port: int, source: Source, context: StreamContext, wanted: Callable[[FlowMsg], FlowMsg],
+        log: TakenLog | None = None,
     ) -> None:
         self.depth = source.depth
         self.source = source
         self._port = port
         self._context = context
         self._wanted = wanted
+        self._log = log
 
     def get(self, timeout: float | None = None) -> FlowMsg | None:
         until = self.source.until(timeout)
@@ -79,7 +87,10 @@ class StreamPort(InputQueue):
                 if timeout:
                     self._context.waits(self._port, forever=False)
                 return None
-            given = self._context.took(self._port, self._wanted(msg))
+            msg = self._wanted(msg)
+            given = self._context.took(self._port, msg)
+            if given is not None and self._log is not None:
+                self._log.take(self._port, msg, self._context.answers)
             del msg  # the function alone says how long it is wanted
             if given is not None:
                 return given
@@ -103,11 +114,14 @@ class StreamRunner:
         owner: Keeps account of the calls.
         node, instance: Where, for errors.
         stops: Whether a failing call ends the node.
+        number: Number of the function in its node.
+        tell: Told of each call that fails, with what it had taken; None where nobody asks.
     """
 
     def __init__(
         self, spec: FuncSpec, func: FlowFunc, sources: Sequence[Source], sink: OutputSink, alloc: Alloc,
-        owner: StreamOwner, *, node: str, instance: int = 0, stops: bool = False,
+        owner: StreamOwner, *, node: str, instance: int = 0, stops: bool = False, number: int = 0,
+        tell: TellFailure | None = None,
     ) -> None:
         made = LedgerContext if func.names_answers else SegmentContext
         self._context = made(spec, sink, alloc, owner)
@@ -117,7 +131,9 @@ class StreamRunner:
         self._stops = stops
         self._name = spec.name
         self.has_given_up = False
-        self.ports = tuple(StreamPort(i, source, self._context, owner.wanted) for i, source in enumerate(sources))
+        self._number, self._tell = number, tell
+        self._log = log = TakenLog(self._context.owes) if tell is not None else None
+        self.ports = tuple(StreamPort(i, source, self._context, owner.wanted, log) for i, source in enumerate(sources))
 
     @property
     def has_ended(self) -> bool:
@@ -143,6 +159,8 @@ class StreamRunner:
             failed = self._fail(error)
         else:
             self._context.end_call()
+        if self._log is not None:
+            self._log.clear()
         self._owner.note_stream_call(failed)
         return self._context.activity != before
 
@@ -161,6 +179,11 @@ class StreamRunner:
 
     def _fail(self, error: BaseException) -> ErrorInfo:
         info = explain(error, (), *self._place)
+        if self._log is not None and self._tell is not None:
+            taken, (node, instance) = self._log.taken, self._place
+            messages, ports = tuple(msg for _, msg in taken), tuple(port for port, _ in taken)
+            self._tell(FailedCall(node, instance, self._number, None, messages, info, ports), error)
+            self._log.clear()
         code = error.ret_code if isinstance(error, NodeError) else 0
         is_told = self._context.fail_all(info, code)
         if self._stops or not is_told:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dflow_core.recording.keeper import Keeper
     from dflow_core.recording.recorder import Recorder
     from dflow_core.recording.recording import RecordedTransaction, Recording, Version, read_recording
-    from dflow_core.recording.records import LOST, End, FailedCall, ResultDigest
+    from dflow_core.recording.records import LOST, End, FailedCall, ResultDigest, copied
 
 __all__ = [
     "LOST",
@@ -30,6 +30,7 @@ __all__ = [
     "Recording",
     "ResultDigest",
     "Version",
+    "copied",
     "read_recording",
 ]
 
@@ -37,6 +38,7 @@ _HOMES = {
     "LOST": "records",
     "End": "records",
     "FailedCall": "records",
+    "copied": "records",
     "ResultDigest": "records",
     "Keeper": "keeper",
     "Recorder": "recorder",

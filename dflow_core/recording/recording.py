@@ -136,12 +136,16 @@ class Recording:
         return [{port: message_of(data) for port, data in one.messages.items()} for one in fed]
 
     def calls(self, transaction: RecordedTransaction) -> list[FailedCall]:
-        """Its calls that failed, in order; none where a process died, or the node is a C++ function."""
+        """Its calls that failed, in order; none where a process died."""
         with opened(self.path) as source:
             return [FailedCall.from_frame(read_frame_of(source, one)) for one in transaction.calls]
 
-    def failed_call(self, transaction: RecordedTransaction) -> FailedCall:
+    def failed_call(self, transaction: RecordedTransaction, node: str = "") -> FailedCall:
         """The call that ended it: the first one of the node that its error names, else the first of all.
+
+        Args:
+            transaction: Which one.
+            node: The first failed call of this node instead.
 
         Raises:
             UsageError: there is none.
@@ -150,11 +154,17 @@ class Recording:
         if not calls:
             raise UsageError(
                 f"what the failed node was given is not in {self.path}", trans_id=transaction.trans_id,
-                hint="replay the whole transaction: processes that die, C++ functions and those that take from queues "
-                "leave no messages behind",
+                hint="replay the whole transaction: a process that dies leaves no messages behind",
             )
-        node = transaction.end.error.get("node")
-        return next((one for one in calls if one.node == node), calls[0])
+        named = node or transaction.end.error.get("node")
+        found = next((one for one in calls if one.node == named), None)
+        if found is None and node:
+            known = ", ".join(dict.fromkeys(one.node for one in calls))
+            raise UsageError(
+                f"no failed call of node {node!r} is in {self.path}", trans_id=transaction.trans_id,
+                hint=f"there are those of {known}",
+            )
+        return found or calls[0]
 
 
 @dataclass(slots=True)

@@ -34,6 +34,7 @@ class FailedCall:
         head: The message whose head the outputs inherit; None for a timer.
         inputs: What the function was given: one message for each port, all parts of a transaction, or a batch.
         error: What it raised.
+        ports: The input that each message was taken from, for a function with queues; empty for any other.
     """
 
     node: str
@@ -42,6 +43,7 @@ class FailedCall:
     head: FlowMsg | None
     inputs: tuple[FlowMsg, ...]
     error: ErrorInfo
+    ports: tuple[int, ...] = ()
 
     @property
     def trans_ids(self) -> tuple[int, ...]:
@@ -62,7 +64,7 @@ class FailedCall:
         fields = {name: getattr(self.error, name) for name in ErrorInfo.__dataclass_fields__}
         head = {
             "node": self.node, "instance": self.instance, "function": self.function, "trans_ids": self.trans_ids,
-            "has_head": self.head is not None, "error": fields,
+            "has_head": self.head is not None, "error": fields, "ports": self.ports,
         }
         first = [message_bytes(FlowMsg(self.head.info, None, self.head.aux))] if self.head is not None else []
         return Frame(_packed(head), (*first, *map(message_bytes, self.inputs)))
@@ -81,9 +83,12 @@ class FailedCall:
             messages = [message_of(section) for section in frame.sections]
             head = messages.pop(0) if said["has_head"] else None
             node, instance, function = str(said["node"]), _int(said["instance"]), _int(said["function"])
+            ports = tuple(_int(port) for port in said.get("ports", ()))  # type: ignore[attr-defined]
+            if ports and len(ports) != len(messages):
+                raise ValueError(f"{len(messages)} messages of {len(ports)} inputs")
         except (KeyError, TypeError, ValueError, IndexError) as cause:
             raise ModelFormatError(f"a failed call cannot be read: {cause}") from cause
-        return cls(node, instance, function, head, tuple(messages), error)
+        return cls(node, instance, function, head, tuple(messages), error, ports)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +219,11 @@ def message_bytes(msg: FlowMsg) -> bytes:
     aux = msg.aux.pack()
     body = b"" if msg.body is None else msg.body.tobytes()
     return b"".join((msg.info.pack(len(body), len(aux)), body, aux))
+
+
+def copied(msg: FlowMsg) -> FlowMsg:
+    """The same message, in a block of its own."""
+    return message_of(message_bytes(msg))
 
 
 def _message_in(block: Block) -> memoryview:

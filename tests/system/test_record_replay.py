@@ -9,7 +9,9 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +21,7 @@ from dflow_core.message import decode
 from dflow_core.recording import read_recording
 from dflow_core.replay import replay_call, replay_transaction
 from dflow_core.session import DFlowSession
-from tests.system.case_support import wait_until
+from tests.system.case_support import MODELS, wait_until
 
 
 @df.pyflow
@@ -147,7 +149,7 @@ def test_transactions_of_a_graph_that_was_updated_are_replayed_with_their_versio
     path = tmp_path / "run.dfrec"
     with DFlowSession() as session:
         node = half.fnode("work")
-        options = {"record": str(path), "record_good": "1000", "output": "none"}
+        options = {"record": str(path), "record_good": "1000000", "output": "none"}
         with df.FlowGraph([node(df.FlowData("x"))], options, name="updated", session=session) as graph:
             ends: list[object] = []
             stop = threading.Event()
@@ -169,11 +171,12 @@ def test_transactions_of_a_graph_that_was_updated_are_replayed_with_their_versio
         assert [version.nodes for version in recording.versions] == [("work",)]
         versions = [recording.version_of(one) for one in recording.transactions.values()]
         assert set(versions) == {0, 1} and versions == sorted(versions)
-        assert recording.versions[0].first == 1 + versions.count(0)
         for one in recording.transactions.values():
+            assert recording.version_of(one) == (one.trans_id >= recording.versions[0].first)
             assert one.end.how == ("error" if one.end.error else "result")
             assert not (one.failed and recording.version_of(one) == 0), "the first version takes everything"
-        for one in (recording.transaction(1), recording.transaction(versions.count(0)), recording.transaction()):
+        last = list(recording.transactions.values())[versions.count(0) - 1]
+        for one in (last, recording.transaction()):
             verdict = replay_transaction(session, recording, one).verdict
             assert verdict == ("the same error" if one.failed else "the same results")
         assert replay_call(session, recording, recording.transaction()).verdict == "the same error"
@@ -212,3 +215,67 @@ def test_recorder_that_is_killed_in_the_middle_of_big_records_leaves_the_whole_o
             assert one.end.how == "result" or one.trans_id == last
             (fed,) = recording.fed(one)
             assert np.unique(decode(fed[0])).tolist() == [one.trans_id - 1]  # type: ignore[call-overload]
+
+
+@df.pyflow(stream_input="Queue")
+def paired(left: Any, right: Any) -> Iterator[np.ndarray]:
+    while True:
+        a, b = left.get(), right.get()
+        if a.min() < 0:
+            raise LookupError(f"{a.tolist()} {b.tolist()}")
+        yield a + b
+
+
+@df.pyflow
+class Two:
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+
+    @df.method()
+    def low(self, x: np.ndarray) -> np.ndarray:
+        return x
+
+    @df.method()
+    def high(self, y: np.ndarray) -> np.ndarray:
+        if y.max() > self.limit:
+            raise ValueError(f"above {self.limit}")
+        return y
+
+
+def test_failed_calls_of_every_kind_of_python_node_come_from_their_processes(tmp_path: Path) -> None:
+    """Functions with queues, several functions of one object: their messages travel, and the call is made here."""
+    x, y = df.FlowData("x"), df.FlowData("y")
+    made = {"paired": [paired.fnode("paired")(half.fnode("half")(x), y)]}
+    node = Two.fnode(5.0)
+    made["Two"] = [node.low(x), node.high(y)]
+    items = {"paired": (np.full(2, -4.0), np.full(2, 3.0)), "Two": (np.zeros(2), np.full(2, 7.0))}
+    expected = {"paired": "[-2.0, -2.0] [3.0, 3.0]", "Two": "above 5.0"}
+    with DFlowSession() as session:
+        for name, outputs in made.items():
+            path = tmp_path / f"{name}.dfrec"
+            with df.FlowGraph(outputs, {"record": str(path), "output": "none"}, name=name, session=session) as graph:
+                graph.feed(dict(zip(("x", "y"), items[name])))
+                with pytest.raises(df.NodeError):
+                    graph.fetch(timeout=30)
+            recording = read_recording(path)
+            done = replay_call(session, recording, recording.transaction(), node=name)
+            assert (done.node, done.verdict, str(done.cause)) == (name, "the same error", expected[name])
+
+
+def test_failed_call_of_a_model_is_made_again_by_the_model_alone(tmp_path: Path) -> None:
+    path = tmp_path / "run.dfrec"
+    point = df.GraphProcessPoint(df.Framework.ONNX, MODELS / "add_float.onnx")
+    with np.load(MODELS / "add_float.onnx.npz") as data:
+        shape = next(iter(data.values())).shape
+    good, bad = np.ones(shape, np.float32), np.ones((7, 9), np.float32)
+    with DFlowSession() as session:
+        outputs = [point.fnode(2, 1, "add")(half.fnode("a")(df.FlowData("x")), half.fnode("b")(df.FlowData("y")))]
+        with df.FlowGraph(outputs, {"record": str(path), "output": "none"}, session=session) as graph:
+            graph(good, good)
+            with pytest.raises(df.NodeError):
+                graph(bad, bad)
+        recording = read_recording(path)
+        call = recording.failed_call(recording.transaction())
+        assert call.node == "add" and decode(call.inputs[0]).shape == (7, 9)  # type: ignore[attr-defined]
+        done = replay_call(session, recording, recording.transaction())
+        assert (done.node, done.verdict) == ("add", "the same error")

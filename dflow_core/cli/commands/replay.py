@@ -24,18 +24,25 @@ if TYPE_CHECKING:
     from dflow_core.replay import Replay
 
 
+_THE_ONE = "*"
+"""The node that ended the transaction."""
+
+
 @command("replay")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--list", "only_list", is_flag=True, help="Tell what is recorded, and run nothing.")
 @click.option("-t", "--transaction", "trans_id", type=int, help="Which one; the first that failed if not given.")
-@click.option("--node", is_flag=True, help="Only the call of the node that failed, with the messages it had.")
+@click.option(
+    "--node", metavar="[NODE]", is_flag=False, flag_value=_THE_ONE,
+    help="Only the call that failed, of the node that ended the transaction or of this one, with the messages it had.",
+)
 @click.option("--mode", type=click.Choice(["inline", "process"]), help="Inline where it can be, unless a process died.")
 @click.option("--pdb", "debug_it", is_flag=True, help="A debugger where it fails; before the call, if a process died.")
 @click.option("--step", is_flag=True, help="A debugger at the first line of the function of the node that failed.")
 @click.option("--timeout", type=click.FloatRange(0.0), default=60.0, show_default=True, help="Longest wait, seconds.")
 @settings
 def replay(
-    services: Services, output: Output, file: Path, only_list: bool, trans_id: int | None, node: bool,
+    services: Services, output: Output, file: Path, only_list: bool, trans_id: int | None, node: str | None,
     mode: str | None, debug_it: bool, step: bool, timeout: float, options: dict[str, str],
 ) -> int:
     """Run a transaction of FILE again, which `dflow run --record` or the option `record` has written.
@@ -47,12 +54,12 @@ def replay(
     if only_list:
         _list(output, recording)
         return DONE
-    chosen = _choose(recording, trans_id)
+    chosen = _choose(recording, trans_id, node)
     has_debugger = debug_it or step
     if has_debugger and (output.as_json or mode == "process"):
         raise Refused("a debugger needs this terminal and this process", "leave out --json, and --mode process")
     steps = step or (debug_it and chosen.end.how == LOST)
-    how = mode or ("inline" if has_debugger or node else "")
+    how = mode or ("inline" if has_debugger or node is not None else "")
     if how == "inline" and chosen.end.how == LOST and not faulthandler.is_enabled() and sys.__stderr__ is not None:
         faulthandler.enable(sys.__stderr__)  # this process may end as the other one did
     done = _run(services, options, recording, chosen, (node, how, timeout), steps)
@@ -64,16 +71,19 @@ def replay(
     return DONE if done.error is None else FAILED
 
 
-def _choose(recording: Recording, trans_id: int | None) -> RecordedTransaction:
+def _choose(recording: Recording, trans_id: int | None, node: str | None) -> RecordedTransaction:
     try:
-        return recording.transaction(trans_id)
+        chosen = recording.transaction(trans_id)
+        if node is not None:
+            recording.failed_call(chosen, "" if node == _THE_ONE else node)
     except UsageError as error:
         raise Refused(error.message, error.hint or "") from error
+    return chosen
 
 
 def _run(
     services: Services, options: Mapping[str, str], recording: Recording, chosen: RecordedTransaction,
-    how: tuple[bool, str, float], steps: bool,
+    how: tuple[str | None, str, float], steps: bool,
 ) -> Replay:
     from dflow_core.replay import replay_call, replay_transaction
 
@@ -82,11 +92,11 @@ def _run(
     if steps:
         from dflow_core.cli.debugging import stopping_at
 
-        failed = chosen.end.error.get("node")
-        wrap = stopping_at(str(failed) if failed else None, services.debugger())
+        named = node if node not in (None, _THE_ONE) else chosen.end.error.get("node")
+        wrap = stopping_at(str(named) if named else None, services.debugger())
     with services.session(options) as session:
-        if node:
-            return replay_call(session, recording, chosen, wrap=wrap)
+        if node is not None:
+            return replay_call(session, recording, chosen, node="" if node == _THE_ONE else node, wrap=wrap)
         return replay_transaction(session, recording, chosen, mode=mode, timeout=timeout, wrap=wrap)
 
 
@@ -133,7 +143,7 @@ def _tell(output: Output, recording: Recording, done: Replay) -> None:
     one = done.transaction
     what = f"the call of node {done.node}" if done.node else "the graph"
     output.line(f"transaction {one.trans_id} of {recording.graph}, recorded: {one.end.how} {_place(one)}".rstrip())
-    for name, msg in _inputs(recording, one, done.node is not None):
+    for name, msg in _inputs(recording, one, done.node):
         output.line(f"  {name} = {_shown(msg)}")
     rows = [(name, _shown(msg)) for name, msg in done.outputs]
     if rows:
@@ -152,10 +162,11 @@ def _tell(output: Output, recording: Recording, done: Replay) -> None:
     )
 
 
-def _inputs(recording: Recording, one: RecordedTransaction, of_call: bool) -> list[tuple[str, FlowMsg]]:
-    if of_call:
-        call = recording.failed_call(one)
-        return [(f"{call.node} input {number}", msg) for number, msg in enumerate(call.inputs)]
+def _inputs(recording: Recording, one: RecordedTransaction, node: str | None = None) -> list[tuple[str, FlowMsg]]:
+    if node is not None:
+        call = recording.failed_call(one, node)
+        ports = call.ports or range(len(call.inputs))
+        return [(f"{call.node} input {number}", msg) for number, msg in zip(ports, call.inputs)]
     return [(recording.inputs[port], msg) for fed in recording.fed(one) for port, msg in sorted(fed.items())]
 
 
@@ -164,7 +175,7 @@ def _as_data(recording: Recording, one: RecordedTransaction) -> dict[str, object
         "trans_id": one.trans_id, "version": recording.version_of(one), "end": one.end.how, "fed_at": one.at,
         "seconds": one.end.seconds,
         "error": one.end.error or None, "together": one.end.together, "failed_calls": len(one.calls),
-        "inputs": {name: in_words(msg) for name, msg in _inputs(recording, one, False)},
+        "inputs": {name: in_words(msg) for name, msg in _inputs(recording, one)},
         "results": [{"output": recording.outputs[r.output], "is": r.text} for r in one.end.results],
     }
 
@@ -174,7 +185,7 @@ def _version(one: Version) -> dict[str, object]:
 
 
 def _fed_in_words(recording: Recording, one: RecordedTransaction) -> str:
-    return ", ".join(f"{name} {in_words(msg)}" for name, msg in _inputs(recording, one, False))
+    return ", ".join(f"{name} {in_words(msg)}" for name, msg in _inputs(recording, one))
 
 
 def _place(one: RecordedTransaction) -> str:

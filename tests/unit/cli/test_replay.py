@@ -28,7 +28,17 @@ def root(value):
         raise ValueError("negative")
     return value ** 0.5
 
+@df.pyflow(stream_input="Queue")
+def summed(queue):
+    total = 0
+    while True:
+        value = queue.get()
+        if value.min() < 0:
+            raise ValueError("queued")
+        yield value
+
 x = df.FlowData("x")
+queued = df.FlowGraph([summed.fnode("summed")(half.fnode("half")(x))], name="queued")
 graph = df.FlowGraph([root.fnode("root")(half.fnode("half")(x))], name="roots")
 """
 
@@ -104,6 +114,24 @@ def test_node_alone_runs_again_with_what_it_was_given(cli, recorded):
     assert cli("replay", "run.dfrec", "--node", "--json").json["node"] == "root"
 
 
+def test_node_can_be_named_and_one_that_did_not_fail_is_refused(cli, recorded):
+    assert cli("replay", "run.dfrec", "--node", "root", "--json").json["node"] == "root"
+    result = cli("replay", "run.dfrec", "--node", "half")
+    assert result.code == 2 and "no failed call of node 'half'" in result.err and "those of root" in result.err
+
+
+def test_function_with_queues_runs_again_alone_and_under_the_debugger(cli):
+    cli("run", "replay_graphs:queued", "x=good.npy", "x=bad.npy", "--mode", "inline", "--record", "run.dfrec")
+    result = cli("replay", "run.dfrec", "--node", "summed")
+    assert result.code == 1 and "summed input 0 = float64[2] -4 -4" in result.out and "the same error" in result.out
+    seen = typed(cli, "args\nuntil 20\np value\ncontinue\n")
+    assert cli("replay", "run.dfrec", "--step", "--node").code == 1
+    assert "queue = <" in seen.getvalue() and "(Pdb) array([-4., -4.])" in seen.getvalue()
+    seen = typed(cli, "p value\nquit\n")
+    assert cli("replay", "run.dfrec", "--pdb").code == 1
+    assert "(Pdb) array([-4., -4.])" in seen.getvalue()
+
+
 def test_good_transaction_runs_again(cli, recorded):
     result = cli("replay", "run.dfrec", "-t", "3")
     assert result.code == 0 and "float64[2] 2 2" in result.out and "the same results" in result.out
@@ -137,7 +165,7 @@ def test_quitting_the_debugger_ends_the_command(cli, recorded):
         (["run.dfrec", "-t", "9"], 2, "transaction 9 is not in run.dfrec"),
         (["run.dfrec", "--pdb", "--json"], 2, "a debugger needs this terminal"),
         (["run.dfrec", "--step", "--mode", "process"], 2, "a debugger needs this terminal"),
-        (["run.dfrec", "-t", "1", "--node"], 1, "what the failed node was given is not in run.dfrec"),
+        (["run.dfrec", "-t", "1", "--node"], 2, "what the failed node was given is not in run.dfrec"),
         (["good.npy"], 1, "no recording: it begins with"),
         (["nothing.dfrec"], 1, "No such file"),
     ],
