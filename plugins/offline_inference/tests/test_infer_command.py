@@ -15,6 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dflow_core.cli.app import app
+from dflow_core.testing.waiting import wait_until
+from dflow_offline_inference.commands.folder import ResultFolder
 
 pytestmark = pytest.mark.timeout(120)
 PICTURE = (1, 3, 32, 32)
@@ -80,7 +82,7 @@ def test_half_written_files_never_count(infer, pictures, tmp_path: Path) -> None
     assert not half.exists()
 
 
-def test_a_run_that_is_killed_is_gone_on_with(infer, pictures, models: Path, tmp_path: Path, until) -> None:
+def test_a_run_that_is_killed_is_gone_on_with(infer, pictures, models: Path, tmp_path: Path) -> None:
     """Whatever is there with the name of a result is whole."""
     pictures([f"{n:03}.npy" for n in range(150)])
     command = [sys.executable, "-m", "dflow_core.cli.main", "infer", "--model", str(models / "conv_small.onnx"),
@@ -88,7 +90,8 @@ def test_a_run_that_is_killed_is_gone_on_with(infer, pictures, models: Path, tmp
     for number in (signal.SIGKILL, signal.SIGINT):
         process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         began = len(list((tmp_path / "out").glob("*.npz")))
-        until(lambda began=began: len(list((tmp_path / "out").glob("*.npz"))) >= began + 5)
+        # also a machine with much else to do starts an interpreter in this time
+        wait_until(lambda began=began: len(list((tmp_path / "out").glob("*.npz"))) >= began + 5, limit=40.0)
         process.send_signal(number)
         assert process.wait(30) == (-9 if number == signal.SIGKILL else 130)
     found = list((tmp_path / "out").glob("*.npz"))
@@ -99,6 +102,55 @@ def test_a_run_that_is_killed_is_gone_on_with(infer, pictures, models: Path, tmp
     summary = json.loads(infer("--json").stdout)
     assert (summary["finished_before"], summary["done"]) == (len(found), 150 - len(found))
     assert not list((tmp_path / "out").glob(".tmp-*"))
+
+
+def test_two_runs_do_not_write_into_one_folder(infer, pictures) -> None:
+    """The second would take the first one's half-written files for leftovers, and its list of failures for its own."""
+    pictures(["a.npy"])
+    with ResultFolder(Path("out"), {"model": "", "pre": "", "post": ""}) as first:
+        half = Path("out/.tmp-1-ab")
+        half.write_bytes(b"of the first")
+        done = infer()
+        assert done.exit_code == 2 and "another run is writing into it" in done.output
+        assert half.exists()
+        first.keep("x", {"ok": True})
+    done = infer("--restart")
+    assert done.exit_code == 0 and not half.exists(), "whoever ended, however, is not waited for"
+
+
+@pytest.mark.parametrize("source", ["in", "in/**/*.np?"])
+def test_results_below_the_inputs_are_no_inputs(infer, pictures, source: str) -> None:
+    pictures(["a.npy", "more/b.npy"])
+    for told in ("2 items: 2 done", "2 items: 0 done, 0 failed, 2 finished before"):
+        done = infer("--output", "in/out", source=source)
+        assert done.exit_code == 0 and told in done.output, done.output
+    done = infer("--output", "in", source="in")
+    assert done.exit_code == 2 and "that is where the items are" in done.output
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_fails_alone(infer, pictures) -> None:
+    pictures(["a.npy", "b.npy"])
+    Path("in/a.npy").chmod(0)
+    done = infer()
+    assert done.exit_code == 1 and "a.npy: PermissionError" in done.output and "1 done, 1 failed" in done.output
+
+
+def test_items_that_go_away_or_hold_nothing_useful_fail_alone(infer, pictures, tmp_path: Path) -> None:
+    """Each way an item can be unreadable is one failed item with its cause."""
+    pictures(["a.npy"])
+    Path("in/empty.npy").write_bytes(b"")
+    np.save("in/objects.npy", np.array([{}], object), allow_pickle=True)
+    np.savez("in/two.npz", first=np.zeros(PICTURE, np.float32), second=np.zeros(PICTURE, np.float32))
+    np.savez("in/none.npz")
+    Path("in/dangling.npy").symlink_to(tmp_path / "nowhere")
+    done = infer("--json")
+    assert done.exit_code == 1
+    summary = json.loads(done.stdout)
+    assert (summary["total"], summary["done"]) == (5, 1), "what is no file is no item"
+    assert {failure["item"]: failure["error"] for failure in summary["failures"]} == {
+        "empty.npy": "EOFError", "none.npz": "TensorError", "objects.npy": "ValueError", "two.npz": "TensorError",
+    }
 
 
 def test_what_fails_is_listed_with_its_cause(infer, pictures) -> None:

@@ -1,16 +1,20 @@
 """The folder of results: what is finished in it, and how results get there.
 
 A file with the name of a result is always whole, however a run ended. What made the results is noted, so that nobody
-goes on with another model.
+goes on with another model. One run at a time writes into a folder.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import io
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 
 import numpy as np
 
@@ -35,7 +39,7 @@ class Failure:
 
 
 class ResultFolder:
-    """A folder of results.
+    """A folder of results, and the right to write into it, which a context manager gives back.
 
     Args:
         path: The folder; it is made.
@@ -43,23 +47,48 @@ class ResultFolder:
         restart: Whether results of something else may be there, and are replaced.
 
     Raises:
-        Refused: it cannot be written, or holds results of something else.
+        Refused: it cannot be written, another run writes into it, or it holds results of something else.
     """
 
     def __init__(self, path: Path, made_by: Mapping[str, str], restart: bool = False) -> None:
         self.path = path
         try:
             path.mkdir(parents=True, exist_ok=True)
-            for left in path.rglob(_HALF):
-                left.unlink()
-            before = self._note()
+            self._lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
             raise Refused(f"--output {path}: {error.strerror}") from error
-        other = [key for key in made_by if before is not None and before.get(key) != made_by[key]]
-        if other and not restart:
-            raise Refused(f"--output {path} holds results of another {other[0]}",
-                          "give another folder, or --restart to run all items again")
-        write_atomically(path / NOTE, [json.dumps(dict(made_by), indent=2).encode()])
+        try:
+            self._begin(made_by, restart)
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _begin(self, made_by: Mapping[str, str], restart: bool) -> None:
+        with contextlib.suppress(OSError):  # a file system without locks
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Refused(f"--output {self.path}: another run is writing into it",
+                              "wait until it has ended, or give another folder") from None
+        try:
+            for left in self.path.rglob(_HALF):
+                left.unlink()
+            before = self._note()
+            other = [key for key in made_by if before is not None and before.get(key) != made_by[key]]
+            if other and not restart:
+                raise Refused(f"--output {self.path} holds results of another {other[0]}",
+                              "give another folder, or --restart to run all items again")
+            write_atomically(self.path / NOTE, [json.dumps(dict(made_by), indent=2).encode()])
+        except OSError as error:
+            raise Refused(f"--output {self.path}: {error.strerror}") from error
+
+    def __enter__(self) -> ResultFolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._lock)
 
     def finished(self, name: str) -> bool:
         """Whether an item has its result."""

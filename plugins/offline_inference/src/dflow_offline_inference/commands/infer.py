@@ -131,18 +131,19 @@ def infer(
     with services.session(options) as session, OfflineInference(
         {_MODEL: config}, workers="process" if workers == "process" else "thread", session=session
     ) as offline:
-        items = prioritized(find_items(source, offline.specs(_MODEL)[0], before is not None), priorities)
-        folder = ResultFolder(target, {"model": _digest(model), "pre": pre, "post": post}, restart)
-        for item in items if restart else ():
-            folder.forget(item.name)
-        todo = [item for item in items if not folder.finished(item.name)]
-        shown = not output.as_json and sys.stderr.isatty()
-        with progress_bar(len(items), len(items) - len(todo), shown) as tick:
-            run = Run(offline, folder, before, after, 2 * offline.overview().slots[_MODEL][1], tick)
-            try:
-                run.over(todo)
-            finally:
-                listed = folder.list_failed(run.failures)
+        found = find_items(source, offline.specs(_MODEL)[0], before is not None, target)
+        items = prioritized(found, priorities)
+        with ResultFolder(target, {"model": _digest(model), "pre": pre, "post": post}, restart) as folder:
+            for item in items if restart else ():
+                folder.forget(item.name)
+            todo = [item for item in items if not folder.finished(item.name)]
+            shown = not output.as_json and sys.stderr.isatty()
+            with progress_bar(len(items), len(items) - len(todo), shown) as tick:
+                run = Run(offline, folder, before, after, 2 * offline.overview().slots[_MODEL][1], tick)
+                try:
+                    run.over(todo)
+                finally:
+                    listed = folder.list_failed(run.failures)
     return _tell(output, model, len(items), len(items) - len(todo), run, listed, time.monotonic() - began)
 
 

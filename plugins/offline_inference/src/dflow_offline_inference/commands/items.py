@@ -34,7 +34,7 @@ class Item:
     priority: float = 0.0
 
 
-def find_items(text: str, specs: Sequence[TensorSpec], has_pre: bool) -> list[Item]:
+def find_items(text: str, specs: Sequence[TensorSpec], has_pre: bool, target: Path) -> list[Item]:
     """The items that `--input` names, in order of their names.
 
     Args:
@@ -42,12 +42,15 @@ def find_items(text: str, specs: Sequence[TensorSpec], has_pre: bool) -> list[It
             `.jsonl` file with one object for each item.
         specs: What the model takes.
         has_pre: Whether a function makes the inputs; else files must hold arrays.
+        target: Folder of the results; what is in it is none of the items.
 
     Raises:
-        Refused: there is nothing, or something that cannot be read.
+        Refused: there is nothing, or something that cannot be read, or results would lie among the items.
     """
     path = Path(text)
     if path.is_dir():
+        if path.resolve() == target.resolve():
+            raise Refused(f"--output {target}: that is where the items are", "give another folder for the results")
         files = {str(file.relative_to(path)): file for file in sorted(path.rglob("*")) if _counts(file, path)}
     elif path.suffix == ".npz" and path.is_file():
         return _rows(path)
@@ -55,6 +58,8 @@ def find_items(text: str, specs: Sequence[TensorSpec], has_pre: bool) -> list[It
         return _lines(path, specs, has_pre)
     else:
         files = _matching(text)
+    results = target.resolve()
+    files = {name: file for name, file in files.items() if results not in file.resolve().parents}
     if not files:
         raise Refused(f"--input {text}: no file found", "give a folder, a pattern in quotes, an .npz or a .jsonl file")
     foreign = [name for name, file in files.items() if file.suffix not in ARRAYS]
