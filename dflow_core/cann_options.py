@@ -16,6 +16,7 @@ OF_CANN: Mapping[str, str] = MappingProxyType({
     "ge.externalWeightDir": "weights always stay in the compiled file",
     "ge.socVersion": "give soc_version= to the GraphProcessPoint, or set plugin.npu.soc_version",
     "ge.exec.precision_mode": "give precision= to the GraphProcessPoint",
+    "ge.exec.placement": "set plugin.npu.placement, or engine=CPU",
     "ge.exec.enableFusion": "messages are never fused",
     "ge.exec.graphExecTimeout": "use fetch_timeout (seconds)",
 })

@@ -45,6 +45,7 @@ class Describer:
     def __init__(self, registry: PluginRegistry, graph: FlowGraph, session: Mapping[str, object]) -> None:
         self._registry = registry
         self._wanted: dict[int, str] = {}
+        self._options: dict[int, Mapping[str, str]] = {}
         self._engines: dict[str, Engine] = {}
         self._known: dict[int, PointIO | DflowError | None] = {}
         self.plugin_errors: dict[str, PluginError] = {}
@@ -52,6 +53,7 @@ class Describer:
         for node, options, _ in walk(graph):
             default = in_force.of(options).engine
             if node.point is not None:
+                self._options[id(node.point)] = in_force.texts_of(options)
                 follows = not isinstance(node.point, FuncProcessPoint)
                 self._wanted[id(node.point)] = node.engine or (default if follows else "")
                 self._wanted |= {id(point): default for point in node.point.invoked.values()}
@@ -83,7 +85,7 @@ class Describer:
             root = inspect_om(point.path).model.relation.root
             unknown = TensorSpec(DataType.UNDEFINED)
             return PointIO((unknown,) * len(root.inputs), (unknown,) * len(root.outputs))
-        entry = self._registry.engine_for(point, self._wanted.get(id(point), ""))
+        entry = self._registry.engine_for(point, self._wanted.get(id(point), ""), self._options.get(id(point)))
         if entry.id not in self._engines:
             self._engines[entry.id] = entry.engine()
         try:

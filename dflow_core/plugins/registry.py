@@ -104,16 +104,26 @@ class PluginRegistry:
         """
         return self._ask(self._engines, engine_id)
 
-    def engine_for(self, point: ProcessPoint, wanted: str = "") -> EngineEntry:
+    def engine_for(
+        self, point: ProcessPoint, wanted: str = "", options: Mapping[str, str] | None = None
+    ) -> EngineEntry:
         """The engine for a process point: the one wanted, else the highest priority from 0 that accepts it.
+
+        An engine may name another that takes over, see `EngineEntry.instead`.
 
         Args:
             point: What is to be compiled.
             wanted: Id the user named, or "".
+            options: Options in force for it.
 
         Raises:
             PluginError: if there is none, if the one wanted does not accept the point, or if two are equally good.
         """
+        entry = self._first_for(point, wanted)
+        other = "" if entry.instead is None else entry.instead(point, options or {})
+        return self._first_for(point, other) if other else entry
+
+    def _first_for(self, point: ProcessPoint, wanted: str) -> EngineEntry:
         if wanted:
             entry = self.engine(wanted)
             if not self._accepts(entry, point):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dflow_core.graph import ProcessPoint
@@ -50,6 +50,8 @@ class EngineEntry:
             what stands in the way. The planner gives each instance one of them: those a deploy file names, else one
             after the other; instances on one device share a process where `shares_process` is set. None for an
             engine that runs on the host's CPUs.
+        instead: Names the engine that takes over a point because of what the point or the options in force ask for (a
+            model that is to run on the host); "" for none. None for an engine that keeps all it is given.
     """
 
     id: str
@@ -61,6 +63,7 @@ class EngineEntry:
     shares_process: bool = False
     devices: Callable[[], Sequence[str]] | None = None
     places: Callable[[], Sequence[EngineDevice]] | None = None
+    instead: Callable[[ProcessPoint, Mapping[str, str]], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

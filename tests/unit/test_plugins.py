@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -310,6 +311,25 @@ def test_engine_of_highest_priority_that_accepts_is_chosen() -> None:
 def test_engine_the_user_names_is_taken_whatever_its_priority() -> None:
     found = registry(plugin("a", [engine("LOW"), engine("HIGH", 5)]))
     assert found.engine_for(OddPoint(name="p"), "LOW").id == "LOW"
+
+
+@pytest.mark.parametrize(("wanted", "asked", "found_id"), [
+    ("CARD", "host", "HOST"), ("CARD", "", "CARD"), ("", "host", "HOST"), ("HOST", "", "HOST"),
+])
+def test_engine_may_name_the_one_that_takes_over(wanted: str, asked: str, found_id: str) -> None:
+    card = dataclasses.replace(
+        engine("CARD", -1), instead=lambda _point, options: "HOST" if options.get("place") == "host" else ""
+    )
+    found = registry(plugin("a", [card, engine("HOST")]))
+    assert found.engine_for(OddPoint(name="p"), wanted, {"place": asked}).id == found_id
+
+
+def test_engine_that_takes_over_must_be_there_and_take_the_point() -> None:
+    card = dataclasses.replace(engine("CARD"), instead=lambda *_: "HOST")
+    with pytest.raises(PluginError, match="HOST"):
+        registry(plugin("a", [card])).engine_for(OddPoint(name="p"), "CARD")
+    with pytest.raises(PluginError, match="engine 'HOST' does not take process points of kind 'odd'"):
+        registry(plugin("a", [card, engine("HOST", 0, lambda _p: False)])).engine_for(OddPoint(name="p"), "CARD")
 
 
 def test_engine_of_negative_priority_is_for_those_who_name_it() -> None:

@@ -65,7 +65,8 @@ class AssignEngines(Pass):
             node = self._with_builtin(node, node.point)
             # A session that wants another engine for its models does not mean its functions.
             wanted = node.engine
-        return replace(node, engine=self._registry.engine_for(node.point, wanted).id)
+        options = self._in_force.texts_of(node.settings)
+        return replace(node, engine=self._registry.engine_for(node.point, wanted, options).id)
 
     def _with_builtin(self, node: IrNode, point: FuncProcessPoint) -> IrNode:
         """Checks a ready-made function: it is there, and knows the parameters it is given."""

@@ -53,6 +53,7 @@ def test_half_precision_is_refused_with_the_reason(tmp_path: Path, word: str) ->
         ({"precison": "f32"}, "did you mean 'precision'"),
         ({"runtime": "openvin"}, "did you mean 'openvino'"),
         ({"precision": "f23"}, "did you mean 'f32'"),
+        ({"placement": "DEVICE"}, "the CPU engine runs models on the host"),
         ({"load_params": {"input_data_name": "x"}}, "did you mean 'input_data_names'"),
     ],
 )
@@ -69,6 +70,12 @@ def test_options_count_where_the_point_says_nothing(tmp_path: Path) -> None:
     assert (asked.runtime, asked.precision) == ("openvino", "f32")
     with pytest.raises(OptionError, match="plugin.cpu.runtime"):
         ask(tmp_path, options={"plugin.cpu.runtim": "auto"})
+
+
+@pytest.mark.parametrize(("built", "told"), [("HOST", 0), ("DEVICE", 1)])
+def test_a_config_that_names_another_place_is_told_of(tmp_path: Path, built: str, told: int) -> None:
+    asked = ask(tmp_path, {"build_options": {"ge.exec.placement": built}}, placement="host")
+    assert len(asked.notes) == told and all("ge.exec.placement=DEVICE" in note for note in asked.notes)
 
 
 def test_input_descriptions_are_read_in_order(tmp_path: Path) -> None:

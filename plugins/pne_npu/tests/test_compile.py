@@ -17,6 +17,7 @@ from dflow_pne_npu.compiling import AtcCompiler, AtcFailedError, arguments
 from dflow_pne_npu.engine import NpuEngine
 from dflow_pne_npu.installation import Installation
 from dflow_pne_npu.model_inputs import NotAModelError, onnx_inputs, onnx_side_files, tensorflow_inputs
+from dflow_pne_npu.plugin import instead
 from dflow_pne_npu.settings import read_settings
 
 SOC = "Ascend310P3"
@@ -204,6 +205,7 @@ def test_settings_are_checked(settings: dict[str, str], options: dict[str, str],
 
 
 def test_the_host_is_no_place_for_a_model_of_this_engine(tmp_path: Path, add_model: bytes) -> None:
+    """It names the CPU engine instead; whoever asks it all the same is told."""
     path = tmp_path / "c.json"
     path.write_text(json.dumps({"build_options": {"ge.exec.placement": "HOST"}}))
     for point, options in (
@@ -211,8 +213,15 @@ def test_the_host_is_no_place_for_a_model_of_this_engine(tmp_path: Path, add_mod
         (GraphProcessPoint(Framework.ONNX, add_model, placement="host"), {}),
         (GraphProcessPoint(Framework.ONNX, add_model), {"ge.exec.placement": "HOST"}),
     ):
+        assert instead(point, options) == "CPU"
         with pytest.raises(OptionError, match="asks for the host's CPUs"):
             read_settings(point, options)
+    for point, options in (
+        (GraphProcessPoint(Framework.ONNX, add_model), {}),
+        (GraphProcessPoint(Framework.ONNX, add_model, placement="DEVICE"), {"ge.exec.placement": "HOST"}),
+        (GraphProcessPoint(Framework.ONNX, add_model, None, tmp_path / "none.json"), {}),
+    ):
+        assert instead(point, options) == "", "the nearest to the node counts; what is wrong is told when it compiles"
     read_settings(GraphProcessPoint(Framework.ONNX, add_model, placement="DEVICE"), {})
     with pytest.raises(OptionError, match="expected DEVICE or HOST"):
         read_settings(GraphProcessPoint(Framework.ONNX, add_model, placement="MOON"), {})

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import dflow_core as df
 
@@ -55,6 +56,28 @@ def test_a_failed_run_ends_its_transaction_and_no_other(
         else:
             raise AssertionError("the failed run gave a result")
         assert np.array_equal(graph(image), first)
+
+
+@pytest.mark.parametrize("asked", ["config", "setting", "option"])
+def test_a_model_placed_on_the_host_is_run_by_the_cpu_engine_and_the_plan_says_so(
+    models: Path, tmp_path: Path, monkeypatch, asked: str
+) -> None:
+    """As CANN's own CPU engine would: no NPU, no ACL and no atc take part."""
+    monkeypatch.setenv("ASCEND_HOME_PATH", str(tmp_path / "nowhere"))
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"build_options": {"ge.exec.placement": "HOST"} if asked == "config" else {}}))
+    settings = {"placement": "HOST"} if asked == "setting" else {}
+    options = {"plugin.npu.placement": "HOST"} if asked == "option" else {}
+    point = df.GraphProcessPoint(df.Framework.ONNX, models / "chain_body.onnx", None, config, **settings)
+    plain = df.GraphProcessPoint(df.Framework.ONNX, models / "chain_body.onnx")
+    image = np.random.default_rng(1).random((1, 3, 24, 24), np.float32)
+    found = []
+    for one, engine, more in ((point, "NPU", options), (plain, "CPU", {})):
+        output = one.fnode(1, 1, name="body").set_options(engine=engine)(df.FlowData("image"))
+        with df.FlowGraph([output], {"cache": "0", **more}, name="placed") as graph:
+            found.append(graph(image))
+            assert [model.engine for model in graph.running.model.submodels.values()] == ["CPU"]
+    assert np.array_equal(*found)
 
 
 def slices(folder: Path, kind: str) -> list[tuple[float, float]]:

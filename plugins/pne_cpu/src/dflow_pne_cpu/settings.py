@@ -16,7 +16,7 @@ from dflow_pne_cpu.names import near, split_list
 
 RUNTIMES = ("auto", "openvino", "onnxruntime")
 OPTION_PREFIX = "plugin.cpu."
-SETTINGS = ("precision", "round_dims", "runtime", "streams")
+SETTINGS = ("placement", "precision", "round_dims", "runtime", "streams")
 
 _PRECISIONS = {"f32": "f32", "fp32": "f32", "float32": "f32", "bf16": "bf16", "bfloat16": "bf16"}
 _HALF = frozenset({"f16", "fp16", "float16", "half"})
@@ -28,6 +28,7 @@ _PRECISION_MODES = {
 }
 _DTYPES = {f"DT_{dtype.name}": dtype for dtype in DataType if dtype is not DataType.UNDEFINED}
 _MOST_STREAMS = 64
+_HOST = "HOST"
 _FORMATS = ("ND", "NCHW", "NHWC")
 _CONFIG_KEYS = ("build_options", "inputs_tensor_desc", "invoke_model_fusion_inputs")
 _OUTPUT_KEYS = ("output_names", "output_data_names", "out_nodes")
@@ -85,6 +86,7 @@ def read_settings(point: GraphProcessPoint, options: Mapping[str, str]) -> Asked
     config = _read_config(point.compile_config_path, notes)
     build = _build_options(config, point.compile_config_path)
     settings = _point_settings(point, options)
+    _check_placement(settings.get("placement", _HOST), build.get("ge.exec.placement", _HOST), notes)
     names = _load_params(point, notes)
     mode = build.get("ge.exec.precision_mode", "")
     precision = settings.get("precision", "")
@@ -99,6 +101,14 @@ def read_settings(point: GraphProcessPoint, options: Mapping[str, str]) -> Asked
         input_shape=build.get("ge.inputShape", ""),
         notes=tuple(notes),
     )
+
+
+def _check_placement(asked: str, built: str, notes: list[str]) -> None:
+    if asked.upper() != _HOST:
+        raise OptionError(f"placement={asked!r}: the CPU engine runs models on the host",
+                          hint="leave it out, or let the node ask for the engine that has: set_options(engine='NPU')")
+    if built.upper() != _HOST:
+        notes.append(f"ge.exec.placement={built} asks for another place than the host, which the CPU engine runs on")
 
 
 def _streams(text: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dflow_core.graph import Framework, GraphProcessPoint, ProcessPoint
 from dflow_core.spi import Engine, EngineDevice, EngineEntry, WorkerLoader, hookimpl
@@ -18,12 +18,19 @@ _BY_NAME = -10
 def dflow_register_engines() -> Sequence[EngineEntry]:
     """The NPU engine; its modules are imported when it is used."""
     return [EngineEntry(id="NPU", accepts=accepts, engine=_engine, worker=_worker, version="1", priority=_BY_NAME,
-                        shares_process=True, devices=devices, places=places)]
+                        shares_process=True, devices=devices, places=places, instead=instead)]
 
 
 def accepts(point: ProcessPoint) -> bool:
     """Whether the engine compiles a point: model files of ONNX, TensorFlow and MindSpore, and OM files."""
     return isinstance(point, GraphProcessPoint) and point.framework in _FRAMEWORKS
+
+
+def instead(point: ProcessPoint, options: Mapping[str, str]) -> str:
+    """The engine of the host's CPUs, for a model that is to run there: ACL has no way to do that."""
+    from dflow_pne_npu.settings import runs_on_host
+
+    return "CPU" if isinstance(point, GraphProcessPoint) and runs_on_host(point, options) else ""
 
 
 def devices() -> Sequence[str]:

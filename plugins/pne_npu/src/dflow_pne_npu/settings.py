@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ _LOAD = {"out_nodes": "out_nodes", "output_names": "out_nodes", "output_data_nam
          "input_fp16_nodes": "input_fp16_nodes", "input_format": "input_format", "output_type": "output_type",
          "is_input_adjust_hw_layout": "is_input_adjust_hw_layout",
          "is_output_adjust_hw_layout": "is_output_adjust_hw_layout"}
+_HOST = "HOST"
 _FORMATS = ("ND", "NCHW", "NHWC")
 _CONFIG_KEYS = ("build_options", "inputs_tensor_desc", "invoke_model_fusion_inputs")
 
@@ -55,6 +57,15 @@ class Asked:
     atc_timeout: float = 1800.0
     timeout: float = 60.0
     notes: tuple[str, ...] = ()
+
+
+def runs_on_host(point: GraphProcessPoint, options: Mapping[str, str]) -> bool:
+    """Whether the placement asked for is the host; what is wrong with what is asked is told by `read_settings`."""
+    with contextlib.suppress(OptionError):
+        config = read_compile_config(point.compile_config_path)
+        found = _options(options) | _build(config, point.compile_config_path, []) | dict(point.settings)
+        return found.get("placement", "").upper() == _HOST
+    return False
 
 
 def read_settings(point: GraphProcessPoint, options: Mapping[str, str]) -> Asked:
@@ -88,7 +99,7 @@ def read_settings(point: GraphProcessPoint, options: Mapping[str, str]) -> Asked
 
 def _check_placement(text: str) -> None:
     """A model of this engine runs on an NPU: ACL's C interface has no run on the host's CPUs."""
-    if text.upper() == "HOST":
+    if text.upper() == _HOST:
         raise OptionError("placement HOST asks for the host's CPUs, and ACL has no way to run a model there",
                           hint="let the node ask for the engine that has: set_options(engine='CPU')")
     if text.upper() not in ("", "DEVICE"):

@@ -138,7 +138,7 @@ def _compile(session: DFlowSession, name: str, config: ModelConfig, threads: int
 
 def _graph_of(session: DFlowSession, name: str, config: ModelConfig) -> FlowGraph:
     point = _point_of(config.model, config.settings)
-    described = session.registry.engine_for(point, config.engine).engine().describe(point)
+    described = session.registry.engine_for(point, config.engine, config.options).engine().describe(point)
     if described is None:
         raise CompileError(f"model {name!r}: its inputs and outputs are unknown before it is compiled",
                            hint="compile it into an .om file first, and give that")
