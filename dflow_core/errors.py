@@ -282,7 +282,11 @@ class LateError(AlignmentError):
 
 
 class MissingError(AlignmentError):
-    """A part did not come within the limits of the alignment, because not all inputs of the graph were fed."""
+    """A part will not come.
+
+    Not all inputs of the graph were fed within the limits of the alignment; or, in a function that takes from several
+    queues, the transaction that it has another part of was cancelled or failed.
+    """
 
 
 class RaisedError(RunError):

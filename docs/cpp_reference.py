@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-HEADERS = Path(__file__).resolve().parent.parent / "plugins/pne_udf/src/dflow_pne_udf/sdk/include/flow_func"
+HEADERS = Path(__file__).resolve().parent.parent / "plugins/pne_udf/src/dflow_pne_udf/sdk/include"
 ORDER = (
     "meta_flow_func.h", "meta_multi_func.h", "meta_params.h", "meta_run_context.h", "meta_context.h", "flow_msg.h",
     "flow_msg_queue.h", "out_options.h", "balance_config.h", "dflow_attr_value.h", "flow_func_ascend_string.h",
     "tensor_data_type.h", "flow_func_defines.h", "flow_func_log.h",
 )
+OWN = ("dflow/transaction.h",)
 _COMMENT = re.compile(r"^\s*/// ?")
 _TYPE = re.compile(r"^(template <typename T>\s*)?(class|struct|enum class)\b.*\{")
 _HIDDEN = re.compile(r"\b(FLOW_FUNC_VISIBILITY|FLOW_FUNC_[A-Z_]+_\()\s*")
@@ -27,11 +28,12 @@ def page(made: str) -> str:
         "# C++ interface\n", made,
         "`#include \"flow_func/<header>\"`, namespace `FlowFunc`. The names, numbers and orders are those of CANN's "
         "flow_func;\n"
-        "how to write a function is in [a how-to](../how-to/write-a-cpp-udf.md).\n",
+        "how to write a function is in [a how-to](../how-to/write-a-cpp-udf.md). What is dflow's own is in headers of\n"
+        "`dflow/`, namespace `dflow`.\n",
     ]
-    for name in ORDER:
+    for name in (*(f"flow_func/{name}" for name in ORDER), *OWN):
         lines = (HEADERS / name).read_text(encoding="utf-8").splitlines()
-        parts.append(f"## `{name}`\n\n{_text(list(_leading(lines)))}\n")
+        parts.append(f"## `{name.removeprefix('flow_func/')}`\n\n{_text(list(_leading(lines)))}\n")
         parts += [_entry(comment, code) for comment, code in _declarations(lines)]
     return "\n".join(parts).rstrip() + "\n"
 

@@ -122,6 +122,9 @@ class CallContext(RunContext):
     def cancelled(self) -> bool:
         return self._head is not None and self._owner.is_cancelled(self._head.info.trans_id)
 
+    def is_cancelled(self, trans_id: int) -> bool:
+        return self._owner.is_cancelled(trans_id)
+
     def now(self) -> float:
         return self._clock()
 

@@ -30,7 +30,7 @@ class RecordedSource:
         self._waiting = deque(messages)
         self._vain = vain
 
-    def take(self, timeout: float | None) -> FlowMsg | None:
+    def take(self, timeout: float | None, lets_look: bool = False) -> FlowMsg | None:
         if self._waiting:
             self._vain(False)
             return self._waiting.popleft()

@@ -35,7 +35,7 @@ class InlineSource:
         self._wait = wait
         self._clock = clock
 
-    def take(self, timeout: float | None) -> FlowMsg | None:
+    def take(self, timeout: float | None, lets_look: bool = False) -> FlowMsg | None:
         until = self.until(timeout)
         while not self.waiting:
             left = self.left(until)
@@ -44,6 +44,8 @@ class InlineSource:
             if self._wait(until):
                 self.has_ended = True
                 raise AbortError("the graph ends")
+            if lets_look and not self.waiting:
+                return None
         return self.waiting.popleft()
 
     def level(self) -> int:

@@ -8,9 +8,12 @@ from typing import Protocol, TypeAlias
 from dflow_core.errors import AbortError, NodeError
 from dflow_core.executor.call_context import CallOwner, OutputSink
 from dflow_core.executor.explanation import explain
-from dflow_core.executor.stream_context import LedgerContext, SegmentContext, StreamContext
+from dflow_core.executor.halves import HalfLostError
+from dflow_core.executor.ledger_context import LedgerContext
+from dflow_core.executor.segment_context import SegmentContext
+from dflow_core.executor.stream_context import StreamContext
 from dflow_core.executor.taken_log import TakenLog
-from dflow_core.message import Alloc, ErrorInfo, FlowMsg
+from dflow_core.message import ALIGN_FAILED, Alloc, ErrorInfo, FlowMsg
 from dflow_core.recording import FailedCall
 from dflow_core.spi import FlowFunc, InputQueue
 from dflow_core.types import FuncSpec
@@ -34,8 +37,12 @@ class Source(Protocol):
 
     depth: int
 
-    def take(self, timeout: float | None) -> FlowMsg | None:
+    def take(self, timeout: float | None, lets_look: bool = False) -> FlowMsg | None:
         """The next message, whatever it is, or None within the limit.
+
+        Args:
+            timeout: Seconds; None waits.
+            lets_look: Give None now and then before that, so that the caller can look around.
 
         Raises:
             AbortError: none will come any more.
@@ -76,14 +83,19 @@ class StreamPort(InputQueue):
         self._context = context
         self._wanted = wanted
         self._log = log
+        self._ahead: FlowMsg | None = None  # came while the function had to be told of another
 
     def get(self, timeout: float | None = None) -> FlowMsg | None:
         until = self.source.until(timeout)
         while True:
             if timeout is None and not self.source.level():  # also after messages that passed by it
                 self._context.waits(self._port, forever=True)
-            msg = self.source.take(self.source.left(until))
+            self._context.check_halves(self._port)
+            left = self.source.left(until)
+            msg = self._take(left)
             if msg is None:
+                if left is None or self.source.left(until):
+                    continue
                 if timeout:
                     self._context.waits(self._port, forever=False)
                 return None
@@ -95,8 +107,23 @@ class StreamPort(InputQueue):
             if given is not None:
                 return given
 
+    def _take(self, left: float | None) -> FlowMsg | None:
+        msg, self._ahead = self._ahead, None
+        lacks = self._context.lacks(self._port)
+        if msg is None:
+            msg = self.source.take(left, lets_look=lacks)
+        if lacks and msg is not None:  # what was cancelled meanwhile comes before it
+            self._ahead = msg
+            self._context.check_halves(self._port)
+            self._ahead = None
+        return msg
+
     def level(self) -> int:
-        return self.source.level()
+        return self.source.level() + (self._ahead is not None)
+
+    def reset(self) -> None:
+        """Throw away what it has itself."""
+        self._ahead = None
 
 
 class StreamRunner:
@@ -146,7 +173,7 @@ class StreamRunner:
         Raises:
             NodeError: it failed, and holds no message whose transaction could say so; or its failures end the node.
         """
-        before = self._context.activity
+        before, self._context.has_lost = self._context.activity, False
         failed: ErrorInfo | None = None
         try:
             self._func.proc_queues(self._context, self.ports)
@@ -155,8 +182,13 @@ class StreamRunner:
             has_ended = any(port.source.has_ended for port in self.ports)
             self.has_given_up = has_ended and self._context.activity == before
             self._context.end_call()
+        except HalfLostError:  # what it was about has ended; it begins anew with the next
+            self._context.end_call()
         except BaseException as error:
-            failed = self._fail(error)
+            if self._context.has_lost and isinstance(error, NodeError) and error.ret_code == ALIGN_FAILED:
+                self._context.end_call()
+            else:
+                failed = self._fail(error)
         else:
             self._context.end_call()
         if self._log is not None:
@@ -170,6 +202,8 @@ class StreamRunner:
 
     def reset(self) -> bool:
         """Forget what the function owes; whether that was something."""
+        for port in self.ports:
+            port.reset()
         return self._context.reset()
 
     def let_pass(self, port: int, msg: FlowMsg) -> None:
@@ -186,7 +220,7 @@ class StreamRunner:
             self._log.clear()
         code = error.ret_code if isinstance(error, NodeError) else 0
         is_told = self._context.fail_all(info, code)
-        if self._stops or not is_told:
+        if self._stops or not (is_told or self._context.has_lost):
             raise NodeError(
                 f"{self._name} failed" + ("" if is_told else f" and owes no message an answer: {info.message}"),
                 node=info.node, instance=info.instance, error_type=info.error_type, remote_traceback=info.traceback,

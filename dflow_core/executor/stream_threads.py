@@ -35,7 +35,7 @@ class QueueSource:
         self._gate = gate
         self.has_ended = False
 
-    def take(self, timeout: float | None) -> FlowMsg | None:
+    def take(self, timeout: float | None, lets_look: bool = False) -> FlowMsg | None:
         until = self.until(timeout)
         while True:
             if self._gate.stopping:
@@ -54,7 +54,7 @@ class QueueSource:
                 raise AbortError("the input has ended") from None
             if block is not None:
                 return FlowMsg.from_block(block)
-            if left is not None and left <= 0:
+            if lets_look or (left is not None and left <= 0):
                 return None
 
     def level(self) -> int:

@@ -137,6 +137,10 @@ class RunContext(abc.ABC):
         """Whether the transaction of the call was cancelled meanwhile, so that nobody waits for what it gives."""
         return False
 
+    def is_cancelled(self, trans_id: int) -> bool:
+        """The same of any transaction: a function that holds several messages, or takes from queues, asks for each."""
+        return False
+
     @abc.abstractmethod
     def defer(self) -> bool:
         """Ask to leave the current call open when `proc` returns, so that the next one can begin meanwhile.

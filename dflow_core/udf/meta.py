@@ -344,9 +344,13 @@ class MetaRunContext:
             raise UsageError(f"user data has {USER_DATA_SIZE} bytes; {size} from {offset} do not lie in them")
         return self._head.user_data.ljust(USER_DATA_SIZE, b"\0")[offset : offset + size]
 
-    def is_cancelled(self) -> bool:
-        """Whether the transaction of the current input was cancelled, so that nobody waits for what this call gives."""
-        return self._context.cancelled
+    def is_cancelled(self, msg: FlowMsg | None = None) -> bool:
+        """Whether the transaction of a message was cancelled, so that nobody waits for what comes of it.
+
+        Args:
+            msg: Any message the function has; the current input where it is not given.
+        """
+        return self._context.cancelled if msg is None else self._context.is_cancelled(msg.info.trans_id)
 
     def get_transaction_id(self) -> int:
         """Transaction of the current input."""

@@ -6,8 +6,8 @@ import queue
 from collections.abc import Iterator
 from typing import NoReturn
 
-from dflow_core.errors import AbortError, NodeError, UsageError
-from dflow_core.message import FlowMsg, decode
+from dflow_core.errors import AbortError, MissingError, NodeError, UsageError
+from dflow_core.message import ALIGN_FAILED, FlowMsg, decode
 from dflow_core.spi import InputQueue
 from dflow_core.udf.codes import ERR_TIME_OUT, STATUS_EXIT, SUCCESS
 
@@ -64,6 +64,8 @@ class FlowMsgQueue(InputOnlyQueue):
             queue.Empty: none came within the limit.
             AbortError: none will come any more. A function that lets it pass has ended in good order.
             NodeError: the message carries a code.
+            MissingError: of several inputs, this one gets no message of a transaction the function has a part of,
+                because it was cancelled or failed. A function that lets it pass is called again for the next.
             ValueError: the timeout is negative.
         """
         if block and timeout is not None and timeout < 0:
@@ -111,12 +113,15 @@ class MessageQueue:
             timeout: Milliseconds; -1 waits until one comes, 0 tries once.
 
         Returns:
-            Code 564001 if none came in time, 564004 if none will come any more.
+            Code 564001 if none came in time, 564004 if none will come any more; 364000 if, of several inputs, this one
+            gets no message of a transaction the function has a part of, because it was cancelled or failed.
         """
         try:
             msg = self._source.get(None if timeout < 0 else timeout / 1000)
         except AbortError:
             return STATUS_EXIT, None
+        except MissingError:
+            return ALIGN_FAILED, None
         return (ERR_TIME_OUT, None) if msg is None else (msg.info.ret_code or SUCCESS, msg)
 
     def depth(self) -> int:

@@ -3,7 +3,9 @@
 A case is what a function does, step by step, and what comes out of its only output. Steps: `take N` (message N of input
 0), `take 1:N` (of input 1), `send V`, `answer N V` (naming message N), `pass N` (sending message N itself), `drop N`
 (letting it go), `wait` (without a limit) and `expire` (in vain), `return`, `fail`, `end`. What comes out: `N=V` (an
-answer), `N.=V` (a part), `N|` (end of its parts), `N-` (skipped), `N!` (failed); `N+M` stands for both.
+answer), `N.=V` (a part), `N|` (end of its parts), `N-` (skipped), `N!` (failed); `N+M` stands for both. Where messages
+are lost: `cancel N`, `error 1:N` and `skip 1:N` (what comes at an input), `want 1` (the function waits there); it is
+told of N with `N?`.
 """
 
 from __future__ import annotations
@@ -15,14 +17,20 @@ import pytest
 
 from dflow_core.errors import AbortError, UsageError
 from dflow_core.executor.call_context import CallContext
-from dflow_core.executor.stream_context import LedgerContext, SegmentContext, StreamContext
+from dflow_core.executor.halves import HalfLostError
+from dflow_core.executor.ledger_context import LedgerContext
+from dflow_core.executor.segment_context import SegmentContext
+from dflow_core.executor.stream_context import StreamContext
 from dflow_core.executor.stream_runner import StreamPort
 from dflow_core.message import Aux, DataFlag, ErrorInfo, FlowMsg, HeapBlock, Member, MsgInfo, decode, encode, root_token
 from dflow_core.types import FuncSpec
 
 
 class Owner:
-    """Explains errors; nothing else is asked of it."""
+    """Explains errors, knows what was cancelled; nothing else is asked of it."""
+
+    def __init__(self) -> None:
+        self.cancelled = {9}
 
     def may_defer(self) -> bool:
         return False
@@ -31,7 +39,7 @@ class Owner:
         raise AssertionError
 
     def is_cancelled(self, trans_id: int) -> bool:
-        return trans_id == 9
+        return trans_id in self.cancelled
 
     def explain(self, error: BaseException, context: CallContext, inputs: object) -> ErrorInfo:
         raise AssertionError
@@ -49,21 +57,41 @@ class Bench:
     def __init__(self, kind: type[StreamContext], inputs: int = 1, outputs: int = 1) -> None:
         self.sent: list[tuple[int, FlowMsg]] = []
         spec = FuncSpec("f", tuple(range(inputs)), tuple(range(outputs)), stream_input=True)
-        self.book = kind(spec, lambda output, msg: self.sent.append((output, msg)), HeapBlock, Owner())  # type: ignore[arg-type]
+        self.owner = Owner()
+        self.book = kind(spec, lambda output, msg: self.sent.append((output, msg)), HeapBlock, self.owner)  # type: ignore[arg-type]
         self.held: dict[int, FlowMsg] = {}
+        self.told: list[str] = []
 
     def head(self, number: int, **changes: object) -> MsgInfo:
         return MsgInfo(number, token=root_token(number), **changes)  # type: ignore[arg-type]
 
     def take(self, number: int, port: int = 0, **changes: object) -> FlowMsg | None:
-        given = self.book.took(port, encode(number * 10, self.head(number, **changes)))
+        msg = encode(number * 10, self.head(number, **changes))
+        if number in self.owner.cancelled:  # as the runner does
+            msg = FlowMsg(replace(msg.info, data_flag=DataFlag.SKIP | DataFlag.NULL))
+        given = self.book.took(port, msg)
         if given is not None:
             self.held[number] = given
         return given
 
+    def come(self, port: int, number: int, flag: DataFlag) -> FlowMsg | None:
+        return self.book.took(port, FlowMsg(self.head(number, data_flag=flag | DataFlag.NULL)))
+
     def do(self, step: str) -> None:
-        word, *rest = step.split()
-        if word == "take":
+        try:
+            self._do(*step.split())
+        except HalfLostError as error:
+            self.told.append(f"{error.trans_id}?")
+
+    def _do(self, word: str, *rest: str) -> None:
+        if word in ("error", "skip"):
+            port, _, number = rest[0].partition(":")
+            self.come(int(port), int(number), DataFlag.ERROR if word == "error" else DataFlag.SKIP)
+        elif word == "cancel":
+            self.owner.cancelled.add(int(rest[0]))
+        elif word == "want":
+            self.book.check_halves(int(rest[0]))
+        elif word == "take":
             port, _, number = rest[0].rpartition(":")
             self.take(int(number), int(port or 0))
         elif word == "send":
@@ -202,10 +230,77 @@ def test_of_several_inputs_one_that_was_skipped_waits_for_the_others(kind):
 def test_an_error_beside_a_message_ends_its_transaction_once(kind):
     bench = Bench(kind, inputs=2)
     bench.take(1)
-    assert bench.book.took(1, FlowMsg(bench.head(1, data_flag=DataFlag.ERROR | DataFlag.NULL))) is None
+    with pytest.raises(HalfLostError, match="input 1 gets no message of transaction 1, which failed"):
+        bench.come(1, 1, DataFlag.ERROR)
     bench.book.end_call()
     bench.book.settle()
     assert bench.came() == ["1!"]
+
+
+HALVES = [
+    ("both halves are given, or none", "cancel 1; take 1; take 1:1; take 2; take 1:2; answer 2 b", "", "1- 2=b"),
+    ("none where the first was lost, the other not", "error 1:1; take 1; take 2; take 1:2; answer 2 b", "", "1! 2=b"),
+    ("one that has a half is told when it wants the other", "take 1; cancel 1; want 1; take 1:1; end", "1?", "1-"),
+    ("once", "take 1; cancel 1; want 1; want 1; end", "1?", "1-"),
+    ("also if the other never comes", "take 1; cancel 1; want 1; take 2; take 1:2; answer 2 b", "1?", "1- 2=b"),
+    ("also if it comes first", "take 1; cancel 1; take 1:1; end", "1?", "1-"),
+    ("and of one that failed", "take 1; error 1:1; take 2; take 1:2; answer 2 b", "1?", "1! 2=b"),
+    ("not where it wants another half of the same input", "take 1; cancel 1; want 0; answer 1 a; return", "", "1=a"),
+    ("not of what has its answer", "take 1; answer 1 a; return; cancel 1; want 1; skip 1:1; end", "", "1=a"),
+    ("not of a branch that was not taken", "take 1; want 1; skip 1:1; answer 1 a; return", "", "1=a"),
+    ("where all branches were not taken it ends", "skip 1:1; skip 0:1; take 2; take 1:2; answer 2 b", "", "1- 2=b"),
+    ("one not taken, the other cancelled", "skip 1:1; cancel 1; take 1; take 2; take 1:2; answer 2 b", "", "1- 2=b"),
+]
+
+
+@pytest.mark.parametrize("kind", [SegmentContext, LedgerContext])
+@pytest.mark.parametrize(("rule", "steps", "told", "expected"), HALVES, ids=[rule for rule, *_ in HALVES])
+def test_halves_of_two_transactions_are_never_paired(kind, rule, steps, told, expected):
+    bench = Bench(kind, inputs=2)
+    for step in [*steps.split(";"), "return", "end"]:
+        step = step.strip()
+        bench.do(step if kind is LedgerContext else step.replace("answer 1", "send").replace("answer 2", "send"))
+    assert " ".join(bench.came()) == expected, rule
+    assert " ".join(bench.told) == told, rule
+
+
+def test_what_is_sent_for_a_transaction_that_was_let_go_goes_nowhere_until_it_is_fed_again():
+    bench = Bench(LedgerContext, inputs=2)
+    for step in ("take 1", "take 2", "cancel 1", "want 1", "answer 1 a", "send b"):
+        bench.do(step)
+    assert (bench.came(), bench.told) == (["1-", "2=b"], ["1?"])
+    bench.owner.cancelled.clear()
+    bench.book.reset()
+    for step in ("take 1", "take 1:1", "answer 1 a"):
+        bench.do(step)
+    assert bench.came() == ["1-", "2=b", "1=a"]
+
+
+def test_one_half_may_be_let_go_before_the_other_is_taken():
+    """As C++ functions do whose messages have a scope each."""
+    bench = Bench(LedgerContext, inputs=2)
+    for step in ("take 1", "take 1:1", "answer 1 a", "take 2", "drop 2", "wait", "take 1:2", "wait", "answer 2 b"):
+        bench.do(step)
+    assert bench.came() == ["1=a", "2=b"]
+    for step in ("take 3", "drop 3", "take 1:3", "wait", "drop 3", "wait"):
+        bench.do(step)
+    assert bench.came() == ["1=a", "2=b", "3-"], "both halves are gone"
+
+
+def test_a_batch_is_lost_when_all_its_members_are():
+    bench = Bench(LedgerContext, inputs=2)
+    members = tuple(Member(bench.head(number)) for number in (1, 2))
+    bench.book.took(0, encode("batch", bench.head(1), aux=Aux(members)))
+    for step in ("cancel 1", "want 1", "cancel 2", "want 1"):
+        bench.do(step)
+    assert (bench.came(), bench.told) == (["1+2-"], ["1?"])
+
+
+def test_an_output_that_is_read_by_nobody_needs_no_answers_but_pairs_all_the_same():
+    bench = Bench(LedgerContext, inputs=2, outputs=0)
+    for step in ("take 1", "cancel 1", "want 1", "take 2", "take 1:2"):
+        bench.do(step)
+    assert bench.told == ["1?"] and sorted(bench.held) == [1, 2]
 
 
 @pytest.mark.parametrize("kind", [SegmentContext, LedgerContext])
@@ -226,8 +321,10 @@ def test_what_is_thrown_away_is_owed_no_more_and_may_come_again(kind):
 def test_a_function_can_ask_whether_what_it_took_is_wanted_still():
     bench = Bench(SegmentContext)
     answers = []
+    bench.owner.cancelled.clear()
     for number in (8, 9):
         bench.take(number)
+        bench.owner.cancelled |= {number} - {8}
         answers.append(bench.book.cancelled)
     assert answers == [False, True]
 
@@ -250,7 +347,7 @@ class LastSource:
     def __init__(self, *msgs: FlowMsg) -> None:
         self.msgs = list(msgs)
 
-    def take(self, timeout: float | None) -> FlowMsg | None:
+    def take(self, timeout: float | None, lets_look: bool = False) -> FlowMsg | None:
         if not self.msgs:
             raise AbortError("the end")
         return self.msgs.pop(0)

@@ -79,6 +79,18 @@ public:
     void Close()
     {
         is_closed_.store(true);
+        board_.store(nullptr);
+    }
+
+    // Where cancelled transactions are told of, as in dflow_udf_config; null from the beginning and after the end.
+    void SetBoard(const uint64_t *board)
+    {
+        board_.store(board);
+    }
+
+    const uint64_t *board() const
+    {
+        return board_.load();
     }
 
     // Waits end soon from here on.
@@ -112,6 +124,7 @@ private:
     Gate gate_;
     std::atomic<bool> stopping_{false};
     std::atomic<bool> is_closed_{false};
+    std::atomic<const uint64_t *> board_{nullptr};
 };
 }  // namespace dflow
 

@@ -9,22 +9,10 @@ namespace dflow {
 namespace {
 // Bits of a data message that its sender may set.
 constexpr uint8_t kUserBits = kNull | kCustomId;
-
-// The first code that is not good.
-int First(int a, int b)
-{
-    return a != kOk ? a : b;
-}
-
-Head Flagged(Head head, uint8_t bits)
-{
-    head.data_flag |= bits;
-    return head;
-}
 }  // namespace
 
 Call::Call(Bus *bus, Outputs *outputs, const FuncInfo *info)
-    : bus_(bus), sink_(outputs), info_(info), outputs_(info->outputs.size())
+    : bus_(bus), sink_(outputs), info_(info), outputs_(info->outputs.size()), halves_(info->inputs.size())
 {
     memset(&head_, 0, sizeof(head_));
 }
@@ -47,6 +35,7 @@ void Call::Begin(const Message *head)
     answered_.store(head == nullptr ? outputs_.size() : 0, std::memory_order_relaxed);
     ForgetRaised();
     if (head == nullptr) {
+        has_lost_ = false;
         return;
     }
     has_head_ = true;
@@ -72,6 +61,9 @@ int Call::Send(uint32_t output, MessagePtr msg)
     const size_t at = Local(output);
     const std::lock_guard<std::mutex> guard(lock_);
     Output &out = outputs_[at];
+    if (let_go_.Has(msg->head().trans_id)) {
+        return kOk;
+    }
     out.count++;
     out.is_explicit = msg->head().trans_id != 0;
     if (!out.is_explicit) {
@@ -231,6 +223,11 @@ int Call::Fail(const ErrorInfo &error, int32_t ret_code)
 int Call::PassOn(const Message &msg)
 {
     const std::lock_guard<std::mutex> guard(lock_);
+    return PassOnLocked(msg);
+}
+
+int Call::PassOnLocked(const Message &msg)
+{
     int code = kOk;
     for (size_t at = 0; at < outputs_.size(); at++) {
         if (msg.Is(kError)) {
@@ -244,98 +241,6 @@ int Call::PassOn(const Message &msg)
     return code;
 }
 
-int Call::Owe(const MessagePtr &taken)
-{
-    const Message &msg = *taken;
-    const bool is_ending = msg.Is(kError) || (msg.Is(kSkip) && info_->inputs.size() == 1);
-    if (is_ending || msg.Is(kEnd)) {
-        const std::pair<PartKey, bool> key{msg.key(), msg.Is(kEnd)};
-        const bool is_known = msg.Is(kEnd) && passed_.Has(key);
-        if (msg.Is(kEnd)) {
-            passed_.Add(key);
-        }
-        return is_known ? kOk : PassOn(msg);
-    }
-    const std::lock_guard<std::mutex> guard(lock_);
-    int code = kOk;
-    for (size_t at = 0; at < outputs_.size(); at++) {
-        if (!info_->is_shared[at]) {
-            // Without a transaction of their own messages go by their count, which may lag far behind.
-            code = First(code, outputs_[at].is_explicit ? PayReleased(at) : kOk);
-            outputs_[at].ledger.Owe(msg.head(), msg.aux(), {taken});
-            has_debts_.store(true, std::memory_order_relaxed);
-            code = First(code, PayOldest(at, false));
-        }
-    }
-    return code;
-}
-
-int Call::PayOldest(size_t at, bool all)
-{
-    Debt debt;
-    int code = kOk;
-    while (outputs_[at].ledger.TakeOldest(all, &debt)) {
-        const View members{debt.members.data(), debt.members.size()};
-        code = First(code, EmitEnding(at, Flagged(debt.head, kSkip), members));
-    }
-    return code;
-}
-
-size_t Call::FailDebts(const ErrorInfo &error, int32_t ret_code)
-{
-    const std::lock_guard<std::mutex> guard(lock_);
-    size_t count = 0;
-    for (size_t at = 0; at < outputs_.size(); at++) {
-        Debt debt;
-        while (outputs_[at].ledger.TakeOldest(true, &debt)) {
-            const Bytes aux = AuxWithError(View{debt.members.data(), debt.members.size()}, error);
-            Head head = Flagged(debt.head, kError);
-            head.ret_code = ret_code;
-            (void)EmitEnding(at, head, View{aux.data(), aux.size()});
-            count++;
-        }
-    }
-    return count;
-}
-
-int Call::PayReleased(size_t at)
-{
-    Debt debt;
-    int code = kOk;
-    while (outputs_[at].ledger.TakeReleased(&debt)) {
-        const View members{debt.members.data(), debt.members.size()};
-        code = First(code, EmitEnding(at, Flagged(debt.head, kSkip), members));
-    }
-    return code;
-}
-
-int Call::Sweep()
-{
-    if (!has_debts_.load(std::memory_order_relaxed)) {
-        return kOk;
-    }
-    const std::lock_guard<std::mutex> guard(lock_);
-    int code = kOk;
-    bool has_debts = false;
-    for (size_t at = 0; at < outputs_.size(); at++) {
-        const bool may_lag = info_->is_stream && !outputs_[at].is_explicit;
-        code = First(code, outputs_[at].ledger.is_empty() || may_lag ? kOk : PayReleased(at));
-        has_debts = has_debts || !outputs_[at].ledger.is_empty();
-    }
-    has_debts_.store(has_debts, std::memory_order_relaxed);
-    return code;
-}
-
-int Call::Settle()
-{
-    const std::lock_guard<std::mutex> guard(lock_);
-    int code = kOk;
-    for (size_t at = 0; at < outputs_.size(); at++) {
-        code = First(code, PayOldest(at, true));
-    }
-    return code;
-}
-
 void Call::Reset()
 {
     const std::lock_guard<std::mutex> guard(lock_);
@@ -343,6 +248,8 @@ void Call::Reset()
         out = Output();
     }
     has_head_ = is_open_ = false;
+    halves_.Clear();
+    let_go_ = Recent<uint64_t>();
     memset(&head_, 0, sizeof(head_));
     members_.clear();
     ForgetRaised();

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "halves.h"
 #include "ledger.h"
 #include "outputs.h"
 
@@ -25,6 +26,18 @@ struct FuncInfo {
     std::vector<bool> is_shared; // for each output, whether other functions may send there too
     bool is_stream = false;
 };
+
+// The first code that is not good.
+inline int First(int a, int b)
+{
+    return a != kOk ? a : b;
+}
+
+inline Head Flagged(Head head, uint8_t bits)
+{
+    head.data_flag |= bits;
+    return head;
+}
 
 // An exception a function raised for the transaction in work.
 struct Raised {
@@ -54,8 +67,18 @@ public:
     // End a message as it is on every output: an error, a skip or the end of a stream.
     int PassOn(const Message &msg);
 
-    // A message was taken outside of a call.
-    int Owe(const MessagePtr &msg);
+    // A message was taken from a queue outside of a call, a skip in its place if it was cancelled; what becomes of it.
+    Fate Take(size_t port, const MessagePtr &msg, const Cancelled &cancelled);
+
+    // The function wants a message of an input; true if it is to be told that one will not come, whose transaction it has
+    // a part of.
+    bool Lose(size_t port, const Cancelled &cancelled);
+
+    // Whether it was told since the call began.
+    bool has_lost() const
+    {
+        return has_lost_;
+    }
 
     // End what the function has let go of without an answer.
     int Sweep();
@@ -99,6 +122,9 @@ private:
     };
 
     uint64_t ImplicitTransaction(const Output &out) const;
+    int PassOnLocked(const Message &msg);
+    bool EndPart(const PartKey &key, const Head &head, View aux);
+    int Owe(const MessagePtr &taken);
     int EmitOwn(size_t at, MessagePtr msg);
     int EmitPart(size_t at, MessagePtr msg);
     int EmitForeign(size_t at, MessagePtr msg);
@@ -129,6 +155,9 @@ private:
     Raised raised_;
     uint64_t last_raised_ = 0;
     Recent<std::pair<PartKey, bool>> passed_;
+    Halves halves_;
+    Recent<uint64_t> let_go_; // ended, while the function had a part of them
+    std::atomic<bool> has_lost_{false};
 };
 }  // namespace dflow
 

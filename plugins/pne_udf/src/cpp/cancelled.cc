@@ -1,5 +1,7 @@
 #include "cancelled.h"
 
+#include "dflow/transaction.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -27,7 +29,6 @@ bool Cancelled::HasNews()
     return std::exchange(swept_, epoch) != epoch && is_any();
 }
 
-// A batch goes on as long as one of its members is wanted.
 bool Cancelled::HasAll(const Message &msg) const
 {
     const View aux = msg.aux();
@@ -53,5 +54,12 @@ MessagePtr Cancelled::StandIn(Bus *bus, MessagePtr msg, bool is_to_wait) const
         return std::make_shared<Message>(bus, block);
     }
     return skip;
+}
+
+bool IsCancelled(const std::shared_ptr<FlowFunc::FlowMsg> &msg)
+{
+    const auto *const mine = dynamic_cast<const Message *>(msg.get());
+    const uint64_t *const board = mine == nullptr ? nullptr : mine->bus()->board();
+    return board != nullptr && Cancelled(board).HasAll(*mine);
 }
 }  // namespace dflow

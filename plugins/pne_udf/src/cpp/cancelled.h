@@ -20,6 +20,9 @@ public:
 
     bool Has(uint64_t trans_id) const;
 
+    // The same of all that is in a message: a batch goes on as long as one of its members is wanted.
+    bool HasAll(const Message &msg) const;
+
     // Whether something was cancelled since the last call of this.
     bool HasNews();
 
@@ -38,8 +41,6 @@ private:
     {
         return __atomic_load_n(words_ + word, __ATOMIC_RELAXED);
     }
-
-    bool HasAll(const Message &msg) const;
 
     const uint64_t *words_;
     uint64_t swept_ = 0;

@@ -55,6 +55,7 @@ Instance::Instance(const dflow_udf_config &config, std::string *faults)
         return;
     }
     bus_ = MakeBus(config_.table);
+    bus_->SetBoard(config.cancelled);
     outputs_ = std::make_unique<Outputs>(bus_, config_.outputs, node_.notices);
     node_.bus = bus_;
     node_.outputs = outputs_.get();

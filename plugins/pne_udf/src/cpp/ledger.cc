@@ -8,6 +8,10 @@ void Ledger::Owe(const Head &head, View members, std::vector<std::weak_ptr<Messa
 {
     const PartKey key{head.trans_id, head.data_label};
     if (known_.Has(key)) {
+        const auto found = debts_.find(key);
+        if (found != debts_.end()) {
+            found->second.kept.insert(found->second.kept.end(), kept.begin(), kept.end());
+        }
         return;
     }
     known_.Add(key);
@@ -24,7 +28,13 @@ uint64_t Ledger::Oldest() const
 bool Ledger::Take(uint64_t trans_id, Debt *debt)
 {
     const auto found = debts_.lower_bound({trans_id, 0});
-    if (found == debts_.end() || found->first.first != trans_id) {
+    return found != debts_.end() && found->first.first == trans_id && TakePart(found->first, debt);
+}
+
+bool Ledger::TakePart(const PartKey &key, Debt *debt)
+{
+    const auto found = debts_.find(key);
+    if (found == debts_.end()) {
         return false;
     }
     *debt = std::move(found->second);
@@ -48,16 +58,13 @@ void Ledger::Forget(uint64_t trans_id)
     }
 }
 
-bool Ledger::TakeReleased(Debt *debt)
+bool Ledger::TakeReleased(const std::function<bool(const PartKey &)> &awaits, Debt *debt)
 {
     for (auto at = debts_.begin(); at != debts_.end(); ++at) {
         const auto &kept = at->second.kept;
         const auto is_gone = [](const std::weak_ptr<Message> &msg) { return msg.expired(); };
-        if (!kept.empty() && std::all_of(kept.begin(), kept.end(), is_gone)) {
-            *debt = std::move(at->second);
-            debts_.erase(at);
-            Trim();
-            return true;
+        if (!kept.empty() && std::all_of(kept.begin(), kept.end(), is_gone) && !awaits(at->first)) {
+            return TakePart(at->first, debt);
         }
     }
     return false;

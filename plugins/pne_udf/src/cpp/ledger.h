@@ -6,6 +6,7 @@
 #define DFLOW_UDF_LEDGER_H
 
 #include <deque>
+#include <functional>
 #include <map>
 
 #include "aligner.h"
@@ -19,7 +20,7 @@ struct Debt {
 
 class Ledger {
 public:
-    // Note a debt; a second one for the same part (another input of a join) is the same.
+    // Note a debt; a second one for the same part (another input of a join) is the same, and has its messages too.
     void Owe(const Head &head, View members, std::vector<std::weak_ptr<Message>> kept);
 
     // Transaction of the oldest debt, 0 if there is none.
@@ -28,14 +29,17 @@ public:
     // The oldest debt for a transaction; false if there is none.
     bool Take(uint64_t trans_id, Debt *debt);
 
+    // The debt for a part; false if there is none.
+    bool TakePart(const PartKey &key, Debt *debt);
+
     // Debts of a transaction are forgotten: it has failed.
     void Forget(uint64_t trans_id);
 
     // The oldest debt beyond the limit, or of all; false if there is none.
     bool TakeOldest(bool all, Debt *debt);
 
-    // A debt whose messages the function has let go of; false if there is none.
-    bool TakeReleased(Debt *debt);
+    // A debt whose messages the function has let go of; false if there is none. `awaits`: whether there may be more of one.
+    bool TakeReleased(const std::function<bool(const PartKey &)> &awaits, Debt *debt);
 
     bool is_empty() const
     {

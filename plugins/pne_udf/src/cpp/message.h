@@ -116,6 +116,11 @@ public:
 
     View aux() const;
 
+    const Bus *bus() const
+    {
+        return bus_;
+    }
+
     bool Is(uint8_t bits) const
     {
         return (head_.data_flag & bits) != 0;

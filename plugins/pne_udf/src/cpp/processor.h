@@ -116,6 +116,7 @@ private:
     Event Act();
     Event Prepare();
     Event CallFunction();
+    Event CallStream();
     Event CallException();
     Event Publish();
     Event Suspend();

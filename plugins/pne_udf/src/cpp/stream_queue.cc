@@ -15,49 +15,73 @@ int32_t StreamQueue::Dequeue(std::shared_ptr<FlowFunc::FlowMsg> &flowMsg, int32_
     const int64_t limit = timeout >= 0 ? timeout * kMillisecond : kOddTimeout;
     int64_t until = timeout == -1 ? INT64_MAX : Now() + limit;
     for (;;) {
-        if (node_->is_suspended.load()) {
-            return FlowFunc::FLOW_FUNC_STATUS_REDEPLOYING;
+        const int32_t status = Status();
+        if (status != FlowFunc::FLOW_FUNC_SUCCESS) {
+            return status;
         }
-        if (node_->bus->is_stopping()) {
-            return FlowFunc::FLOW_FUNC_STATUS_EXIT;
-        }
-        Block block;
-        const int64_t left = timeout == -1 ? kSlice : std::max<int64_t>(0, std::min(kSlice, until - Now()));
-        int64_t held_up = 0;
-        const int code = TakeAtRest(left, &block, &held_up);
-        until += timeout == -1 ? 0 : held_up;
-        if (code == kOk && node_->is_suspended.load()) {
-            node_->bus->Release(block);
-            continue;
-        }
-        if (code == DFLOW_E_CLOSED) {
-            is_ended_.store(true);
-            return FlowFunc::FLOW_FUNC_STATUS_EXIT;
-        }
-        if (code == DFLOW_E_TIMEOUT) {
-            if (timeout != -1 && Now() >= until) {
-                return FlowFunc::FLOW_FUNC_ERR_TIME_OUT_ERROR;
+        MessagePtr msg = std::move(ahead_);
+        if (msg == nullptr) {
+            Block block;
+            const int64_t left = timeout == -1 ? kSlice : std::max<int64_t>(0, std::min(kSlice, until - Now()));
+            int64_t held_up = 0;
+            const int code = TakeAtRest(left, &block, &held_up);
+            until += timeout == -1 ? 0 : held_up;
+            if (code == DFLOW_E_TIMEOUT && (timeout == -1 || Now() < until)) {
+                continue;
             }
+            if (code != kOk) {
+                return Explained(code);
+            }
+            msg = Received(block);
+        }
+        if (node_->is_suspended.load()) {
             continue;
         }
-        if (code != kOk) {
-            return FlowFunc::FLOW_FUNC_ERR_QUEUE_ERROR;
+        if (call_->Lose(port_, node_->cancelled)) { // what was cancelled meanwhile comes before it
+            ahead_ = std::move(msg);
+            return FlowFunc::FLOW_FUNC_ERR_DATA_ALIGN_FAILED;
         }
-        const MessagePtr msg = Wanted(std::make_shared<Message>(node_->bus, block));
-        (void)call_->Owe(msg);
-        if (!msg->Is(kSkip | kEnd | kError)) {
+        const Fate fate = call_->Take(port_, msg, node_->cancelled);
+        if (fate == Fate::kTell) {
+            return FlowFunc::FLOW_FUNC_ERR_DATA_ALIGN_FAILED;
+        }
+        if (fate == Fate::kGive) {
             flowMsg = msg;
             return msg->GetRetCode();
         }
     }
 }
 
-// A message, or a skip in its place if its transaction was cancelled. A function that takes from several queues may have
-// another part of it already, and would pair what is left with the next: it gets all.
-MessagePtr StreamQueue::Wanted(MessagePtr msg)
+// What the function is told instead of waiting, or 0.
+int32_t StreamQueue::Status()
 {
-    const bool is_whole = info_->inputs.size() == 1;
-    return is_whole && node_->cancelled.is_any() ? node_->cancelled.StandIn(node_->bus, std::move(msg), false) : msg;
+    if (node_->is_suspended.load()) {
+        return FlowFunc::FLOW_FUNC_STATUS_REDEPLOYING;
+    }
+    if (node_->bus->is_stopping()) {
+        return FlowFunc::FLOW_FUNC_STATUS_EXIT;
+    }
+    return call_->Lose(port_, node_->cancelled) ? FlowFunc::FLOW_FUNC_ERR_DATA_ALIGN_FAILED : FlowFunc::FLOW_FUNC_SUCCESS;
+}
+
+// What the function is told where no message could be taken.
+int32_t StreamQueue::Explained(int code)
+{
+    if (code == DFLOW_E_TIMEOUT) {
+        return FlowFunc::FLOW_FUNC_ERR_TIME_OUT_ERROR;
+    }
+    if (code != DFLOW_E_CLOSED) {
+        return FlowFunc::FLOW_FUNC_ERR_QUEUE_ERROR;
+    }
+    is_ended_.store(true);
+    return FlowFunc::FLOW_FUNC_STATUS_EXIT;
+}
+
+// A message, or a skip in its place if its transaction was cancelled.
+MessagePtr StreamQueue::Received(const Block &block)
+{
+    MessagePtr msg = std::make_shared<Message>(node_->bus, block);
+    return node_->cancelled.is_any() ? node_->cancelled.StandIn(node_->bus, std::move(msg), false) : msg;
 }
 
 // As `Take`, while the function counts as waiting.
@@ -97,13 +121,22 @@ int StreamQueue::Take(int64_t wait_ns, Block *block)
 void StreamQueue::LetPass()
 {
     const std::lock_guard<std::mutex> guard(lock_);
+    if (ahead_ != nullptr) {
+        (void)call_->Take(port_, std::move(ahead_), node_->cancelled);
+    }
     Block block;
     const int code = is_ended_.load() ? DFLOW_E_TIMEOUT : Take(kSlice, &block);
     if (code == DFLOW_E_CLOSED) {
         is_ended_.store(true);
     } else if (code == kOk) {
-        (void)call_->Owe(std::make_shared<Message>(node_->bus, block));
+        (void)call_->Take(port_, Received(block), node_->cancelled);
     }
+}
+
+void StreamQueue::Discard()
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    ahead_ = nullptr;
 }
 
 int32_t StreamQueue::Depth() const

@@ -11,8 +11,9 @@
 namespace dflow {
 class StreamQueue : public FlowFunc::FlowMsgQueue {
 public:
-    StreamQueue(Node *node, const FuncInfo *info, Call *call, uint32_t queue)
-        : node_(node), info_(info), call_(call), queue_(queue)
+    // `port`: which of the function's inputs it is, from 0.
+    StreamQueue(Node *node, const FuncInfo *info, Call *call, size_t port, uint32_t queue)
+        : node_(node), info_(info), call_(call), port_(port), queue_(queue)
     {
     }
 
@@ -23,21 +24,28 @@ public:
     // Take the next message, or wait a while for one, and leave it without an answer.
     void LetPass();
 
+    // Let go of what it has itself, because the instance is suspended.
+    void Discard();
+
     bool is_ended() const
     {
         return is_ended_.load();
     }
 
 private:
+    int32_t Status();
+    int32_t Explained(int code);
     int Take(int64_t wait_ns, Block *block);
     int TakeAtRest(int64_t wait_ns, Block *block, int64_t *held_up);
-    MessagePtr Wanted(MessagePtr msg);
+    MessagePtr Received(const Block &block);
 
     Node *node_;
     const FuncInfo *info_;
     Call *call_;
+    size_t port_;
     uint32_t queue_;
     std::mutex lock_;
+    MessagePtr ahead_; // came while the function had to be told of another
     std::atomic<bool> is_ended_{false};
 };
 }  // namespace dflow

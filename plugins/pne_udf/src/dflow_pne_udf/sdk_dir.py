@@ -1,7 +1,7 @@
 """Where the SDK lies: headers, libflow_func.so and the CMake package, in the layout users' CMakeLists look for.
 
     sdk/include/flow_func/*.h                     sdk/devlib/linux/<machine>/libflow_func.so
-    sdk/include/dflow/flow_func_runtime.h         sdk/lib/cmake/dflow_flow_func/*.cmake
+    sdk/include/dflow/*.h                         sdk/lib/cmake/dflow_flow_func/*.cmake
 """
 
 from __future__ import annotations

@@ -119,6 +119,15 @@ public:
         }
     }
 
+    // Put a transaction on the board of cancelled ones, in the place of the one before; 0 for none.
+    void Cancel(uint64_t trans_id)
+    {
+        __atomic_store_n(&board_[8], trans_id, __ATOMIC_RELAXED);
+        __atomic_store_n(&board_[2], 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&board_[0], trans_id != 0, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&board_[1], 1, __ATOMIC_RELAXED);
+    }
+
     std::vector<uint32_t> ins;
     std::vector<uint32_t> outs;
     struct dflow_udf *udf = nullptr;
@@ -151,6 +160,7 @@ private:
         config.outputs = outputs.data();
         config.n_outputs = static_cast<uint32_t>(outputs.size());
         config.align_timeout_ms = -1;
+        config.cancelled = board_;
         CHECK(dflow_udf_open(&config, &udf) == DFLOW_UDF_OK);
         WaitFor(DFLOW_UDF_READY);
         CHECK(dflow_udf_start(udf) == DFLOW_UDF_OK);
@@ -170,21 +180,26 @@ private:
 
     const dflow_transport *table_;
     std::vector<FuncSpec> funcs_;
+    uint64_t board_[512] = {};
 };
 
-// Feeds a number of transactions to every input from threads of their own, and counts how they end at each output.
+// Feeds a number of transactions to every input from threads of their own, and counts how they end at each output. On
+// request, transactions are cancelled all the while: those that are about to come, under way, or gone.
 void Run(const std::vector<FuncSpec> &funcs, size_t inputs, size_t outputs, uint32_t threads, int count,
-         const std::vector<int32_t> &values)
+         const std::vector<int32_t> &values, bool cancels = false)
 {
+    fprintf(stderr, "%s%s\n", funcs[0].name, cancels ? ", with some cancelled" : "");
     Rig rig(funcs, inputs, outputs, threads);
     std::atomic<bool> is_over{false};
     std::vector<std::thread> workers;
+    std::atomic<uint64_t> fed{0};
     for (size_t port = 0; port < inputs; port++) {
-        workers.emplace_back([&rig, port, count, &values] {
+        workers.emplace_back([&rig, &fed, port, count, &values] {
             for (int i = 1; i <= count; i++) {
                 const uint8_t flag = i % 17 == 0 ? dflow::kSkip | dflow::kNull : 0;
                 rig.Feed(static_cast<uint32_t>(port), static_cast<uint64_t>(i),
                          values[static_cast<size_t>(i) % values.size()], flag);
+                fed.store(static_cast<uint64_t>(i));
             }
             rig.Close(static_cast<uint32_t>(port));
         });
@@ -208,11 +223,14 @@ void Run(const std::vector<FuncSpec> &funcs, size_t inputs, size_t outputs, uint
             CHECK(failed < count);
         });
     }
-    std::thread watcher([&rig, &is_over] {
+    std::thread watcher([&rig, &is_over, &fed, cancels] {
         for (int turn = 0; !is_over.load(); turn++) {
             struct dflow_udf_stats stats;
             CHECK(dflow_udf_hold(rig.udf, turn % 4 == 1) == DFLOW_UDF_OK);
             struct dflow_udf_exception raised;
+            if (cancels) {
+                rig.Cancel(turn % 5 == 0 ? 0 : fed.load() + static_cast<uint64_t>(turn % 7));
+            }
             CHECK(dflow_udf_get_stats(rig.udf, -1, &stats) == DFLOW_UDF_OK);
             (void)dflow_udf_take_exception(rig.udf, &raised);
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -278,6 +296,10 @@ int main(int argc, char **argv)
     Run({{"forward", {0}, {0}, stream}}, 1, 1, 1, count, {0});
     Run({{"forward", {0}, {0}, stream}, {"echo", {1}, {1}, 0}}, 2, 2, 1, count, {0});
     Run({{"pairs", {0}, {0}, stream}}, 1, 1, 1, count - count % 34, {0});
+    Run({{"first_input", {0, 1, 2}, {0}, 0}}, 3, 1, 1, count, {0}, true);
+    Run({{"forward", {0}, {0}, stream}}, 1, 1, 1, count, {0}, true);
+    Run({{"twins", {0, 1}, {0}, stream}}, 2, 1, 1, count, {0}, true);
+    Run({{"siblings", {0, 1}, {0}, stream}}, 2, 1, 1, count, {0}, true);
     Suspend({{"first", {0}, {0}, 0}, {"second", {1}, {1}, 0}}, 2, 0);
     Suspend({{"forward", {0}, {0}, stream}, {"echo", {1}, {1}, 0}}, 2, 1);
     printf("all transactions ended, no block is left\n");

@@ -93,3 +93,66 @@ def test_a_wait_for_a_model_ends_when_nobody_wants_the_answer(make_rig: Callable
     rig.feed(8, np.zeros(1))
     rig.heap.put(rig.fetched, encode(np.ones(1), rig.heap.get(rig.fed).info))
     assert rig.get().info.key == (8, 0)
+
+
+TWINS = [
+    # What happens: `N` and `1:N` feed an input, `cancel N`, `error 1:N` and `skip 1:N`; what comes out, as in
+    # tests/unit/executor/test_stream_context.py, whose table this is.
+    ("both halves are given, or none", "cancel 1; 0:1; 1:1; 0:2; 1:2", "1- 2=202"),
+    ("none where the first was lost and the other comes all the same", "error 1:1; 0:1; 0:2; 1:2", "1! 2=202"),
+    ("one that has a half is told", "0:1; cancel 1; out; 1:1; 0:2; 1:2", "1- 2=202"),
+    ("also if the other never comes", "0:1; cancel 1; out; 0:2; 1:2", "1- 2=202"),
+    ("and of one that failed", "0:1; error 1:1; 0:2; 1:2", "1! 2=202"),
+    ("not of what has its answer", "0:1; 1:1; out; cancel 1; 0:2; 1:2", "1=101 2=202"),
+    ("where all branches were not taken it ends", "skip 1:1; skip 0:1; 0:2; 1:2", "1- 2=202"),
+    ("a branch not taken, the other cancelled", "skip 1:1; cancel 1; 0:1; 0:2; 1:2", "1- 2=202"),
+    ("several, one after the other", "0:1; cancel 1; out; 0:2; cancel 2; out; 0:3; 1:3", "1- 2- 3=303"),
+]
+
+
+@pytest.mark.parametrize("function", ["twins", "siblings"])
+@pytest.mark.parametrize(("rule", "steps", "expected"), TWINS, ids=[rule for rule, *_ in TWINS])
+def test_halves_of_two_transactions_are_never_paired(
+    make_rig: Callable, words, function: str, rule: str, steps: str, expected: str
+) -> None:
+    board = CancelBoard(words)
+    rig = make_rig((function, (0, 1), (0,), True), inputs=2, options={"cancelled": words.ctypes.data}).start()
+    table, came = rig.heap.table, []
+
+    def one() -> None:
+        """The next thing that comes out."""
+        out = rig.get()
+        assert out.info.token == root_token(out.info.trans_id)
+        flag = out.info.data_flag
+        sign = "!" if flag & DataFlag.ERROR else "-" if flag & DataFlag.SKIP else f"={int(out.get_tensor()[0])}"
+        came.append(f"{out.info.trans_id}{sign}")
+
+    for step in steps.split("; "):
+        word, _, where = step.rpartition(" ")
+        port, _, number = where.rpartition(":")
+        if step == "out":
+            one()
+        elif word == "cancel":
+            wait_until(lambda: table.level(table.context, rig.ins[0]) == 0)
+            board.add(int(number))
+        elif word:
+            flag = DataFlag.ERROR if word == "error" else DataFlag.SKIP
+            info = MsgInfo(int(number), token=root_token(int(number)), data_flag=flag | DataFlag.NULL)
+            rig.put(FlowMsg(info), int(port))
+        else:
+            rig.feed(int(number), np.array([int(number)], np.int64), port=int(port))
+    while len(came) < len(expected.split()):
+        one()
+    assert sorted(came) == expected.split(), rule
+    rig.end()
+    assert rig.is_silent(), "each has ended once"
+
+
+def test_a_running_function_can_ask_whether_its_message_is_wanted_still(make_rig: Callable, words) -> None:
+    board = CancelBoard(words)
+    rig = make_rig(("endless", (0,), (0,), True), options={"cancelled": words.ctypes.data}).start()
+    rig.feed(5, np.zeros(1))
+    wait_until(lambda: rig.stats().current_since != 0 and rig.heap.table.level(rig.heap.table.context, rig.ins[0]) == 0)
+    assert rig.is_silent()
+    board.add(5)
+    assert int(rig.get().get_tensor()[0]) == 1

@@ -10,7 +10,8 @@ from dataflow.tensor import Tensor
 from dataflow.utils.errors import DfAbortException, DfException
 from dataflow.values import from_core, object_of
 from dflow_core import udf
-from dflow_core.errors import AbortError, NodeError
+from dflow_core.errors import AbortError, MissingError, NodeError
+from dflow_core.message import ALIGN_FAILED
 
 __all__ = ["FlowMsgQueue", "NativeQueue", "ValueQueue"]
 
@@ -79,6 +80,8 @@ class ValueQueue(NativeQueue):
             return codes.FUNC_ERR_TIME_OUT_ERROR, None
         except AbortError:
             return codes.FUNC_STATUS_EXIT, None
+        except MissingError:
+            return ALIGN_FAILED, None
         except NodeError as error:
             return error.ret_code or codes.FUNC_FAILED, None
 
@@ -105,7 +108,8 @@ class FlowMsgQueue(udf.InputOnlyQueue):
             queue.Empty: there is none, or none came in time.
             ValueError: a negative timeout.
             DfAbortException: none will come any more.
-            DfException: the message carries a code.
+            DfException: the message carries a code; 364000 if, of several inputs, this one gets no message of a
+                transaction the function has a part of, because it was cancelled or failed.
         """
         if block and timeout is not None and timeout < 0:
             raise ValueError("'timeout' must be a non-negative number")

@@ -1,8 +1,11 @@
 // Multi functions, written as users write them: several functions on one object, some with queues.
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 
+#include "dflow/transaction.h"
 #include "flow_func_log.h"
 #include "meta_multi_func.h"
 
@@ -134,6 +137,64 @@ public:
         return code;
     }
 
+    // Sums pairs of two queues, whose messages live only as long as they are read; the answer names its transaction.
+    int32_t Twins(const Context &context, const Queues &queues)
+    {
+        int64_t sum = 0;
+        uint64_t trans_id = 0;
+        for (const auto &queue : queues) {
+            std::shared_ptr<FlowMsg> msg;
+            const int32_t code = queue->Dequeue(msg);
+            if (code != FlowFunc::FLOW_FUNC_SUCCESS) {
+                return code;
+            }
+            sum = sum * 100 + *static_cast<int64_t *>(msg->GetTensor()->GetData());
+            trans_id = msg->GetTransactionId();
+        }
+        const auto out = Number(context, sum);
+        out->SetTransactionId(trans_id);
+        return context->SetOutput(0, out);
+    }
+
+    // The same in a loop, whatever it is told; answers come in order and name nothing.
+    int32_t Siblings(const Context &context, const Queues &queues)
+    {
+        for (;;) {
+            std::shared_ptr<FlowMsg> left;
+            std::shared_ptr<FlowMsg> right;
+            int32_t code = queues[0]->Dequeue(left);
+            code = code == FlowFunc::FLOW_FUNC_SUCCESS ? queues[1]->Dequeue(right) : code;
+            if (code == FlowFunc::FLOW_FUNC_ERR_DATA_ALIGN_FAILED) {
+                continue;
+            }
+            if (code != FlowFunc::FLOW_FUNC_SUCCESS) {
+                return code;
+            }
+            const auto value = [](const std::shared_ptr<FlowMsg> &msg) {
+                return *static_cast<int64_t *>(msg->GetTensor()->GetData());
+            };
+            (void)context->SetOutput(0, Number(context, value(left) * 100 + value(right)));
+        }
+    }
+
+    // Works on its message until nobody wants it any more.
+    int32_t Endless(const Context &context, const Queues &queues)
+    {
+        std::shared_ptr<FlowMsg> msg;
+        const int32_t code = queues[0]->Dequeue(msg);
+        if (code != FlowFunc::FLOW_FUNC_SUCCESS) {
+            return code;
+        }
+        int64_t asked = 0;
+        while (asked < 10000 && !dflow::IsCancelled(msg)) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            asked++;
+        }
+        const auto out = Number(context, asked < 10000 && !dflow::IsCancelled(nullptr));
+        out->SetTransactionId(msg->GetTransactionId());
+        return context->SetOutput(0, out);
+    }
+
     // Fails with whatever it has taken.
     int32_t Fails(const Context &, const Queues &queues)
     {
@@ -150,6 +211,9 @@ FLOW_FUNC_REGISTRAR(Streams)
     .RegProcFunc("pairs", &Streams::Pairs)
     .RegProcFunc("even", &Streams::Even)
     .RegProcFunc("times", &Streams::Times)
+    .RegProcFunc("twins", &Streams::Twins)
+    .RegProcFunc("siblings", &Streams::Siblings)
+    .RegProcFunc("endless", &Streams::Endless)
     .RegProcFunc("tells", &Streams::Tells)
     .RegProcFunc("stream_fails", &Streams::Fails);
 }  // namespace
