@@ -18,7 +18,7 @@ from dataflow.utils.errors import DfException
 from dataflow.utils.name_scope import name_scope
 from dataflow.values import object_of, tensor_of
 from dflow_core import graph as core
-from dflow_core.errors import DflowError, RaisedError
+from dflow_core.errors import AlignmentError, DflowError, RaisedError
 from dflow_core.message import FeedInfo, FlowMsg
 
 __all__ = ["FlowGraph"]
@@ -279,10 +279,11 @@ class FlowGraph:
 
 
 def raised_info(items: Sequence[Item]) -> FlowInfo:
-    """What went with the message that a function was working on when it raised an exception."""
+    """What went with the message that a function was working on when it raised an exception; else the transaction."""
     error = next((item for item in items if isinstance(item, RaisedError)), None)
     if error is None:
-        return FlowInfo()
+        incomplete = next((item for item in items if isinstance(item, AlignmentError)), None)
+        return FlowInfo() if incomplete is None else FlowInfo(transaction_id=incomplete.trans_id or 0)
     info = FlowInfo(error.start_time, error.end_time, error.flow_flags, error.trans_id or 0)
     info.user_data[: len(error.user_data)] = error.user_data
     return info

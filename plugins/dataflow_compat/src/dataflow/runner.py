@@ -138,18 +138,25 @@ class GraphRunner:
         elif self._channel is not None:
             self._channel.by_output = not self._is_aligned
 
+    @property
+    def _drops(self) -> bool:
+        """Whether sets that stay incomplete are dropped without a word."""
+        return from_texts({"align_drop": self._graph.options.get("align_drop", "0")}).align_drop
+
     def _next_outcome(self, timeout: float | None) -> Fetched:
         assert self._client is not None
         channel = self._channel
         outcome = self._client.fetch(timeout) if channel is None else self._client.take(channel, timeout)
         items: Sequence[Item | None] = outcome.messages
+        if isinstance(outcome.error, AlignmentError) and self._drops:
+            return [None] * len(self._graph.outputs), None, ()
         if self._is_aligned and any(item is None for item in items):
             items = self._filled(items)
         return items, outcome.error, outcome.silent
 
     def _filled(self, items: Sequence[Item | None]) -> Sequence[Item | None]:
         """A set of results that stays incomplete, because a branch was not taken: an error for each that is missing."""
-        if from_texts({"align_drop": self._graph.options.get("align_drop", "0")}).align_drop:
+        if self._drops:
             return [None] * len(items)
         missing = AlignmentError("nothing was sent to this output for the transaction")
         return [missing if item is None else item for item in items]
