@@ -37,11 +37,12 @@ GOALS = (
 
 @dataclass
 class Figures:
-    """What one contender did in one round."""
+    """What one contender did in one round; `cpu_seconds` are those of all its processes, a page."""
 
     name: str
     pages_per_second: float
     memory: int
+    cpu_seconds: float
     texts: list[tuple[str, ...]]
     stage_seconds: float = 0.0
 
@@ -51,7 +52,8 @@ def dflow(name: str, **settings: object) -> Callable[[Sequence[Path]], Figures]:
     def run(pages: Sequence[Path]) -> Figures:
         got = run_graph(pages, PipelineSettings(**settings))  # type: ignore[arg-type]
         return Figures(
-            name, got.pages_per_second, got.memory, [tuple(text.texts) for text in got.texts], got.stage_seconds
+            name, got.pages_per_second, got.memory, got.cpu_seconds / len(pages),
+            [tuple(text.texts) for text in got.texts], got.stage_seconds,
         )
 
     return run
@@ -61,7 +63,7 @@ def rival(name: str, engine: str) -> Callable[[Sequence[Path]], Figures]:
     """A contender of two whole rapidocr processes."""
     def run(pages: Sequence[Path]) -> Figures:
         got = run_rivals(pages, engine)  # type: ignore[arg-type]
-        return Figures(name, got.pages_per_second, got.memory, list(got.texts))
+        return Figures(name, got.pages_per_second, got.memory, got.cpu_seconds / len(pages), list(got.texts))
 
     return run
 
@@ -75,11 +77,12 @@ def serial(name: str, engine: str) -> Callable[[Sequence[Path]], Figures]:
         ocr = SerialOcr(engine)  # type: ignore[arg-type]
         ocr.read_page(pages[0])
         few = pages[: max(1, len(pages) // 3)]
-        before = ocr.times.total()
+        before, used = ocr.times.total(), time.process_time()
         start = time.perf_counter()
         texts = [tuple(text.texts) for text in ocr.read_pages_in_buckets(few)]
-        seconds = time.perf_counter() - start
-        return Figures(name, len(few) / seconds, 0, texts, (ocr.times.total() - before) / len(few))
+        seconds, used = time.perf_counter() - start, time.process_time() - used
+        each = (ocr.times.total() - before) / len(few)
+        return Figures(name, len(few) / seconds, 0, used / len(few), texts, each)
 
     return run
 
@@ -115,7 +118,8 @@ def main() -> None:
                 figures = CONTENDERS[name](pages)
                 results[name].append(figures)
                 line = {"round": number, "name": name, "pages_per_second": figures.pages_per_second,
-                        "memory": figures.memory, "stage_seconds": figures.stage_seconds}
+                        "memory": figures.memory, "cpu_seconds_per_page": figures.cpu_seconds,
+                        "stage_seconds": figures.stage_seconds}
                 print(json.dumps(line), file=log, flush=True)
                 print(f"  {name}: {figures.pages_per_second:.3f} pages/s", flush=True)
         report(results, [truth[page.name] for page in pages])
@@ -123,13 +127,14 @@ def main() -> None:
 
 def report(results: dict[str, list[Figures]], truth: Sequence[Sequence[str]]) -> None:
     """Print rates, text quality and the goals."""
-    print(f"\n{'':26} pages/s   PSS MB   true text")
+    print(f"\n{'':26} pages/s   CPU s a page   PSS MB   true text")
     for name, runs in results.items():
         rate = statistics.median(run.pages_per_second for run in runs)
         memory = statistics.median(run.memory for run in runs) / 1e6
+        used = statistics.median(run.cpu_seconds for run in runs)
         texts = runs[0].texts
         read = statistics.mean(true_text_read(got, want) for got, want in zip(texts, truth))
-        print(f"{name:26} {rate:7.3f}   {memory:6.0f}   {read:9.4f}")
+        print(f"{name:26} {rate:7.3f}   {used:12.3f}   {memory:6.0f}   {read:9.4f}")
     print()
     for label, one, other, goal in GOALS:
         if results.get(one) and results.get(other):

@@ -40,7 +40,9 @@ def test_demo_writes_everything_and_reads_nearly_all(tmp_path):
     assert {row.node for row in run.nodes} >= {"open_page", "det", "cls", "rec", "bucket", "read"}
     with Image.open(out / "graph.png") as picture:
         assert picture.size[0] > 500
-    assert json.loads((out / "figures.json").read_text())["pages"] == 2
+    figures = json.loads((out / "figures.json").read_text())
+    assert figures["pages"] == 2
+    assert figures["cpu_seconds"] > 0.5
 
 
 def test_page_without_a_line_has_no_text():

@@ -11,8 +11,7 @@ from dflow_ocr import models as models_module
 from dflow_ocr.engine import load_model
 from dflow_ocr.errors import ModelMissingError, OcrExampleError
 from dflow_ocr.models import find_models, read_alphabet
-from dflow_ocr.recmodel import CLASSES_OUTPUT, SCORES_OUTPUT, short_answer_model, write_short_answer_model
-from dflow_ocr.stages import best_classes
+from dflow_ocr.recmodel import logits_model
 
 
 def test_the_three_files_are_found(models):
@@ -63,13 +62,19 @@ def test_an_unknown_engine_is_refused(models):
 
 
 @pytest.mark.parametrize("engine", ["openvino-f32", "onnxruntime"])
-def test_the_short_answer_is_the_arg_max_of_the_long_one(models, engine, tmp_path):
+def test_the_logits_are_what_the_softmax_was_given(models, engine):
     if importlib.util.find_spec(engine.split("-")[0]) is None:
         pytest.skip(f"{engine} is not installed")
     feed = np.random.default_rng(1).uniform(-1, 1, (2, 3, 48, 96)).astype(np.float32)
-    long = next(iter(load_model(models.rec, engine)(feed).values()))
-    classes, scores = best_classes(long)
-    for source in (short_answer_model(models.rec), write_short_answer_model(models.rec, tmp_path / "rec.onnx")):
-        answer = load_model(source, engine)(feed)
-        assert np.array_equal(answer[CLASSES_OUTPUT], classes)
-        assert np.array_equal(answer[SCORES_OUTPUT], scores)
+    odds, logits = (
+        next(iter(load_model(model, engine)(feed).values())) for model in (models.rec, logits_model(models.rec))
+    )
+    raised = np.exp(logits - logits.max(axis=2, keepdims=True))
+    np.testing.assert_allclose(raised / raised.sum(axis=2, keepdims=True), odds, atol=1e-5)
+    assert np.array_equal(logits.argmax(axis=2), odds.argmax(axis=2))
+
+
+def test_a_recogniser_without_a_softmax_is_refused(models, tmp_path):
+    (tmp_path / "again.onnx").write_bytes(logits_model(models.rec))
+    with pytest.raises(OcrExampleError, match="ends with Identity, not with Softmax"):
+        logits_model(tmp_path / "again.onnx")

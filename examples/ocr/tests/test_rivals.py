@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
-from dflow_ocr.rivals import memory_of, run_rivals
+from dflow_ocr.rivals import cpu_seconds_of, memory_of, run_rivals
 
 
 def test_two_whole_processes_share_the_pages(page_files):
@@ -14,6 +15,7 @@ def test_two_whole_processes_share_the_pages(page_files):
     assert all(len(lines) > 3 for lines in run.texts)
     assert run.pages_per_second == pytest.approx(2 / run.seconds)
     assert run.memory > 200e6
+    assert 0 < run.cpu_seconds < 3 * run.seconds
     assert "OMP_NUM_THREADS" in os.environ
 
 
@@ -25,3 +27,8 @@ def test_a_process_that_cannot_start_ends_the_run(page_files, monkeypatch):
 
 def test_memory_of_this_process_is_told():
     assert memory_of(os.getpid()) > 50e6
+
+
+def test_cpu_time_of_this_process_is_told():
+    before, told = time.process_time(), cpu_seconds_of(os.getpid())
+    assert before - 0.05 <= told <= time.process_time() + 0.05

@@ -9,6 +9,7 @@ from PIL import Image
 
 from dflow_ocr import stages
 from dflow_ocr.arrays import CENTRED
+from dflow_ocr.detect import usual_shape
 from dflow_ocr.errors import PageUnreadableError
 
 
@@ -174,11 +175,20 @@ def test_a_wide_line_loses_nothing_to_its_bucket():
     assert not feed[0, :, :, 700:].any()
 
 
+def test_the_usual_shape_is_what_the_detector_gets_for_the_first_page(page_files, tmp_path):
+    page = stages.decode(page_files[0])
+    assert usual_shape(page_files) == ",".join(map(str, stages.det_pre(page).shape))
+    (tmp_path / "no.png").write_bytes(b"no image")
+    assert usual_shape([tmp_path / "no.png"]) == usual_shape([tmp_path / "none.png"]) == ""
+
+
 def test_ctc_decode_folds_repeats_and_drops_blanks():
     alphabet = ("", "a", "b", " ")
-    classes = read_only(np.array([[1, 1, 0, 1, 3, 2], [0, 0, 0, 0, 0, 0]]))
-    scores = read_only(np.array([[0.9, 0.1, 0.2, 0.7, 0.8, 0.6], [0.5] * 6], np.float32))
-    read, blank = stages.ctc_decode(classes, scores, alphabet)
+    classes = np.array([[1, 1, 0, 1, 3, 2], [0, 0, 0, 0, 0, 0]])
+    scores = np.array([[0.9, 0.4, 0.5, 0.7, 0.8, 0.6], [0.5] * 6])
+    odds = np.repeat((1 - scores[:, :, None]) / 3, 4, axis=2)
+    np.put_along_axis(odds, classes[:, :, None], scores[:, :, None], axis=2)
+    read, blank = stages.ctc_decode(read_only(np.log(odds).astype(np.float32) + 7), alphabet)
     assert read.text == "aa b"
     assert read.score == pytest.approx((0.9 + 0.7 + 0.8 + 0.6) / 4)
     assert (blank.text, blank.score) == ("", 0.0)

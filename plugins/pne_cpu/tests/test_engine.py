@@ -179,7 +179,7 @@ def test_whatever_changes_the_result_changes_the_key(models: Path, tmp_path: Pat
     newer = CpuEngine(RuntimeSet({"openvino": Newer(), "onnxruntime": default_runtimes()["onnxruntime"]}))
     one = config(tmp_path, {"build_options": {"ge.inputShape": "3;3"}})
     keys = [
-        key(), key(runtime="openvino"), key(precision="bf16"), key(round_dims="8"), key(newer),
+        key(), key(runtime="openvino"), key(precision="bf16"), key(round_dims="8"), key(newer), key(fixed_shapes="3;3"),
         key(load_params={"input_data_names": "X2,X1"}), key(compile_config_path=one),
         key(options={"plugin.cpu.precision": "bf16", "plugin.cpu.runtime": "openvino"}),
     ]

@@ -220,13 +220,13 @@ def test_an_answer_that_was_not_written_is_noticed(bench, pool) -> None:
 
 
 def test_the_mark_of_an_unwritten_answer_may_be_a_true_answer(bench, pool, make_onnx) -> None:
-    from dflow_pne_cpu.runtimes import openvino_runtime
+    from dflow_pne_cpu.runtimes import openvino_session
 
     data = make_onnx([("Identity", "x", "y")], [("x", "UINT8", [8])], [("y", "UINT8", [8])])
     worker = bench.worker(data, runtime="openvino")
     for _ in range(3):
-        (result,) = worker.execute([openvino_runtime._MARK.copy()], pool)
-        assert result.tobytes() == openvino_runtime._MARK.tobytes()
+        (result,) = worker.execute([openvino_session._MARK.copy()], pool)
+        assert result.tobytes() == openvino_session._MARK.tobytes()
 
 
 def test_arrays_are_not_kept_after_a_call(bench, pool) -> None:

@@ -19,9 +19,9 @@ from dflow_ocr.recognise import HEIGHT
 __all__ = ["BATCH", "COLUMNS", "Batch", "BucketBatcher", "PageGatherer", "page_batches"]
 
 BATCH: Final = 6
-COLUMNS: Final = 1280
-"""The most columns in a batch of a bucket. A line of 640 columns or more costs no less in company, and large batches
-only make the recogniser's buffers larger."""
+COLUMNS: Final = 640
+"""The most columns in a batch of a bucket. From some 300 columns on a column costs the same however many go along, so
+larger batches only make the recogniser's buffers larger, and every pair of width and size is a shape it meets anew."""
 _LEAST_WIDTH: Final = 320
 
 ItemT = TypeVar("ItemT")

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -18,12 +18,12 @@ import dflow_core as df
 from dflow_core.executor import read_calls, write_timeline
 from dflow_core.spi import InstanceStatus, QueueStats
 from dflow_ocr.annotate import write_annotated
-from dflow_ocr.detect import decode
+from dflow_ocr.detect import decode, usual_shape
 from dflow_ocr.pages import read_truth, write_pages
 from dflow_ocr.picture import draw_graph
 from dflow_ocr.pipeline import PipelineSettings, build_graph
 from dflow_ocr.recognise import PageText
-from dflow_ocr.rivals import memory_of
+from dflow_ocr.rivals import cpu_seconds_of, memory_of
 from dflow_ocr.serial import SerialOcr
 from dflow_ocr.truth import true_text_read
 
@@ -53,6 +53,7 @@ class DemoRun:
     nodes: list[NodeRow]
     memory: int
     stage_seconds: float
+    cpu_seconds: float = 0.0
     truth: float | None = None
     serial_seconds_per_page: float | None = None
     failed: list[str] = field(default_factory=list)
@@ -66,9 +67,9 @@ class DemoRun:
         """The figures, without the texts."""
         return json.dumps({
             "pages": len(self.texts), "seconds": self.seconds, "pages_per_second": self.pages_per_second,
-            "memory_bytes": self.memory, "stage_seconds": self.stage_seconds, "true_text_read": self.truth,
-            "serial_seconds_per_page": self.serial_seconds_per_page, "failed": self.failed,
-            "nodes": [vars(row) for row in self.nodes],
+            "memory_bytes": self.memory, "cpu_seconds": self.cpu_seconds, "stage_seconds": self.stage_seconds,
+            "true_text_read": self.truth, "serial_seconds_per_page": self.serial_seconds_per_page,
+            "failed": self.failed, "nodes": [vars(row) for row in self.nodes],
         })
 
 
@@ -84,17 +85,19 @@ def run_graph(
         trace: Folder for the timeline's raw data.
         in_flight: Pages under way at once; 0 takes two for each model instance and a few for the buckets.
         show_progress: Whether to show a progress bar.
-        warm_up: Whether to read the first page once before the clock starts.
+        warm_up: Whether every model instance reads the first page once before the clock starts.
 
     Returns:
         Texts, rate, memory and what each node did.
     """
     options = {"trace": str(trace)} if trace else {}
+    settings = replace(settings, det_shapes=settings.det_shapes or usual_shape(pages))
     window = in_flight or 2 * settings.det + settings.rec + 4
     with build_graph(settings, options) as graph:
         if warm_up:
-            graph(str(pages[0]))
+            list(graph.map([str(pages[0])] * max(settings.det, settings.rec)))
         before = _busy(graph)
+        used = _cpu_seconds(graph)
         levels: dict[str, list[int]] = defaultdict(list)
         start = time.perf_counter()
         texts: list[PageText] = []
@@ -105,9 +108,10 @@ def run_graph(
             for queue in _queues(graph):
                 levels[queue.name].append(queue.level)
         seconds = time.perf_counter() - start
+        used = _cpu_seconds(graph) - used
         memory = sum(memory_of(status.pid) for status in _unique_processes(graph))
         rows = _rows(graph, before, levels)
-    return DemoRun(texts, seconds, rows, memory, sum(row.busy for row in rows))
+    return DemoRun(texts, seconds, rows, memory, sum(row.busy for row in rows), used)
 
 
 def run_demo(
@@ -166,6 +170,11 @@ def _queues(graph: df.FlowGraph) -> Sequence[QueueStats]:
 def _unique_processes(graph: df.FlowGraph) -> Sequence[InstanceStatus]:
     assert graph.running.deployment is not None
     return list({s.pid: s for s in graph.running.deployment.status() if s.pid}.values())
+
+
+def _cpu_seconds(graph: df.FlowGraph) -> float:
+    """CPU time of all processes of the graph and of this one."""
+    return time.process_time() + sum(cpu_seconds_of(status.pid) for status in _unique_processes(graph))
 
 
 def _rows(

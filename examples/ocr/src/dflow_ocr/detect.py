@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,7 +14,7 @@ import numpy as np
 from dflow_ocr.arrays import CENTRED_DOUBLE, Floats, Pixels, spread_channels
 from dflow_ocr.errors import PageUnreadableError
 
-__all__ = ["PageFit", "decode", "det_post", "det_pre", "fit_page", "page_boxes", "reading_order"]
+__all__ = ["PageFit", "decode", "det_post", "det_pre", "fit_page", "page_boxes", "reading_order", "usual_shape"]
 
 _GRID: Final = 32
 _SHORT_SIDE: Final = 736
@@ -113,6 +114,22 @@ def det_pre(image: Pixels) -> Floats:
     feed = np.empty((1, 3, target[1], target[0]), np.float32)
     spread_channels(image, CENTRED_DOUBLE, feed[0])
     return feed
+
+
+def usual_shape(pages: Sequence[Path]) -> str:
+    """Tell which shape the detector will see most often.
+
+    Args:
+        pages: Image files.
+
+    Returns:
+        The shape of the feed of the first page, as a node's `fixed_shapes` has it; "" where it cannot be read.
+    """
+    try:
+        image, _ = fit_page(decode(pages[0]))
+    except (PageUnreadableError, OSError):
+        return ""
+    return ",".join(map(str, det_pre(image).shape))
 
 
 def det_post(heat: Floats, size: tuple[int, int]) -> Floats:

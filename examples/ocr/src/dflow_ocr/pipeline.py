@@ -8,9 +8,10 @@ from typing import Literal
 
 import dflow_core as df
 from dflow_ocr import nodes
+from dflow_ocr.batching import BATCH, COLUMNS
 from dflow_ocr.models import find_models
 from dflow_ocr.plugin import BUCKET_BATCH, READ_LINES
-from dflow_ocr.recmodel import short_answer_model
+from dflow_ocr.recmodel import logits_model
 
 __all__ = ["PipelineSettings", "build_graph"]
 
@@ -29,6 +30,8 @@ class PipelineSettings:
         wait: Seconds a line waits for company in its bucket.
         size: Lines in a full bucket.
         columns: Most columns of pixels in a bucket's batch; 0 is no limit.
+        det_shapes: Shapes of pages, as the detector takes them, that it is compiled for besides all others:
+            `1,3,960,1280|1,3,736,992`.
     """
 
     runtime: str = "openvino"
@@ -38,14 +41,15 @@ class PipelineSettings:
     rec: int = 2
     streams: int = 1
     threads: int = 1
-    wait: float = 2.0
-    size: int = 6
-    columns: int = 0
+    wait: float = 0.1
+    size: int = BATCH
+    columns: int = COLUMNS
+    det_shapes: str = ""
 
 
 @lru_cache(maxsize=1)
 def _recogniser() -> bytes:
-    return short_answer_model(find_models().rec)
+    return logits_model(find_models().rec)
 
 
 def build_graph(settings: PipelineSettings | None = None, options: dict[str, str] | None = None) -> df.FlowGraph:
@@ -62,9 +66,9 @@ def build_graph(settings: PipelineSettings | None = None, options: dict[str, str
     files = find_models()
     engine = {"runtime": s.runtime, "precision": s.precision}
     wide = {**engine, "streams": str(s.streams)}
-    det = df.GraphProcessPoint(df.Framework.ONNX, files.det, **wide).fnode(1, 1, "det")
+    det = df.GraphProcessPoint(df.Framework.ONNX, files.det, **wide, fixed_shapes=s.det_shapes).fnode(1, 1, "det")
     cls = df.GraphProcessPoint(df.Framework.ONNX, files.cls, **engine).fnode(1, 1, "cls")
-    rec = df.GraphProcessPoint(df.Framework.ONNX, _recogniser(), **wide).fnode(1, 2, "rec")
+    rec = df.GraphProcessPoint(df.Framework.ONNX, _recogniser(), **wide).fnode(1, 1, "rec")
     det.set_options(instances=s.det, threads=s.threads)
     cls.set_options(instances=1, threads=s.threads)
     rec.set_options(instances=s.rec, threads=s.threads)
@@ -74,12 +78,12 @@ def build_graph(settings: PipelineSettings | None = None, options: dict[str, str
     feed, opened = opening(page)
     angles, lines, boxes = nodes.find_lines.fnode()(det(feed), opened)
     odds = cls(angles)
-    read = df.builtin_node(READ_LINES, 2, 1, "read")
+    read = df.builtin_node(READ_LINES, 1, 1, "read")
     if s.batching == "rapidocr":
-        read_lines = nodes.collect.fnode()(read(*rec(nodes.upright_batches.fnode()(odds, lines))))
+        read_lines = nodes.collect.fnode()(read(rec(nodes.upright_batches.fnode()(odds, lines))))
         text = nodes.assemble.fnode()(read_lines, boxes, lines)
     else:
         bucket = df.builtin_node(BUCKET_BATCH, 1, 1, "bucket", size=s.size, wait=s.wait, columns=s.columns)
-        read_lines = nodes.collect.fnode()(read(*rec(bucket(nodes.upright_lines.fnode()(odds, lines)))))
+        read_lines = nodes.collect.fnode()(read(rec(bucket(nodes.upright_lines.fnode()(odds, lines)))))
         text = nodes.assemble_in_order.fnode("assemble")(read_lines, boxes)
     return df.FlowGraph([text], options, name="ocr")

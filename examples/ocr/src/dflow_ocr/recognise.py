@@ -10,14 +10,13 @@ from typing import Final
 import cv2
 import numpy as np
 
-from dflow_ocr.arrays import CENTRED, Floats, Ints, Pixels, spread_channels
+from dflow_ocr.arrays import CENTRED, Floats, Pixels, spread_channels
 from dflow_ocr.models import BLANK
 
 __all__ = [
     "HEIGHT",
     "PageText",
     "ReadLine",
-    "best_classes",
     "bucket_width",
     "ctc_decode",
     "keep_sure",
@@ -94,36 +93,23 @@ def rec_pre(crops: Sequence[Pixels], width: int) -> Floats:
     return feed
 
 
-def best_classes(odds: Floats) -> tuple[Ints, Floats]:
-    """Shorten the answer of the recogniser as shipped.
+def ctc_decode(logits: Floats, alphabet: Sequence[str]) -> list[ReadLine]:
+    """Turn the recogniser's answer into text: the best class of each step, repeats folded into one, blanks dropped.
 
     Args:
-        odds: Lines x steps x classes.
-
-    Returns:
-        The best class of each step and its odds, both lines x steps: what the shortened model answers itself.
-    """
-    classes = odds.argmax(axis=2)
-    return classes, np.take_along_axis(odds, classes[:, :, None], axis=2)[:, :, 0]
-
-
-def ctc_decode(classes: Ints, scores: Floats, alphabet: Sequence[str]) -> list[ReadLine]:
-    """Turn the best class of each step into text: repeats fold into one, blanks go.
-
-    Args:
-        classes: Lines x steps.
-        scores: Lines x steps.
+        logits: Lines x steps x classes, as before the softmax.
         alphabet: The character of each class.
 
     Returns:
         One text and score a line; the score is the mean over the characters kept, 0 without any.
     """
+    classes = logits.argmax(axis=2)
     keep = classes != BLANK
     keep[:, 1:] &= classes[:, 1:] != classes[:, :-1]
     lines = []
-    for kept, row, odds in zip(keep, classes, scores, strict=True):
+    for kept, row, steps in zip(keep, classes, logits, strict=True):
         text = "".join(alphabet[index] for index in row[kept].tolist())
-        sure = [round(value, 5) for value in odds[kept].tolist()]
+        sure = [round(value, 5) for value in _best_odds(steps[kept]).tolist()]
         lines.append(ReadLine(text, round(float(np.mean(sure)), 5) if sure else 0.0))
     return lines
 
@@ -140,3 +126,9 @@ def keep_sure(lines: Sequence[ReadLine], boxes: Floats) -> PageText:
     """
     kept = [i for i, line in enumerate(lines) if line.text.strip() and line.score >= _TEXT_SCORE]
     return PageText(tuple(lines[i] for i in kept), boxes[kept])
+
+
+def _best_odds(logits: Floats) -> Floats:
+    """The largest value of each row's softmax; the array is used up."""
+    logits -= logits.max(axis=1, keepdims=True)
+    return np.float32(1) / np.exp(logits, out=logits).sum(axis=1)

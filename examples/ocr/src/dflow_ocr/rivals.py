@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from dflow_ocr.engine import EngineName, openvino_config
 from dflow_pne_cpu.runtimes.signal_stack import signal_stack_kept
 
-__all__ = ["RivalRun", "build_rapidocr", "memory_of", "run_rivals"]
+__all__ = ["RivalRun", "build_rapidocr", "cpu_seconds_of", "memory_of", "run_rivals"]
 
 _THREAD_VARIABLES: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _PATIENCE: Final = 600.0
@@ -35,6 +35,7 @@ class RivalRun:
     seconds: float
     memory: int
     texts: tuple[tuple[str, ...], ...]
+    cpu_seconds: float = 0.0
 
     @property
     def pages_per_second(self) -> float:
@@ -96,16 +97,32 @@ def run_rivals(sources: Sequence[Path], engine: EngineName, processes: int = 2) 
             worker.start()
     try:
         _wait_until_ready(shared.ready, workers)
+        pids = [worker.pid for worker in workers if worker.pid is not None]
+        used = sum(map(cpu_seconds_of, pids))
         shared.go.set()
         start = time.perf_counter()
         texts = dict(_collect(shared.results, workers, len(sources)))
         seconds = time.perf_counter() - start
-        memory = sum(memory_of(worker.pid) for worker in workers if worker.pid is not None)
+        used = sum(map(cpu_seconds_of, pids)) - used
+        memory = sum(map(memory_of, pids))
     finally:
         shared.leave.set()
         for worker in workers:
             worker.join(_PATIENCE)
-    return RivalRun(engine, processes, seconds, memory, tuple(texts[number] for number in range(len(sources))))
+    return RivalRun(engine, processes, seconds, memory, tuple(texts[number] for number in range(len(sources))), used)
+
+
+def cpu_seconds_of(pid: int) -> float:
+    """Tell how much CPU time a process has used, all its threads, in user code and in the kernel.
+
+    Args:
+        pid: The process.
+
+    Returns:
+        Seconds.
+    """
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory_of(pid: int) -> int:

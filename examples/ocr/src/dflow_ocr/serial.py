@@ -14,7 +14,7 @@ from dflow_ocr.arrays import Floats, Pixels
 from dflow_ocr.batching import COLUMNS, Batch, BucketBatcher, PageGatherer, page_batches
 from dflow_ocr.engine import EngineName, load_model
 from dflow_ocr.models import find_models, read_alphabet
-from dflow_ocr.recmodel import CLASSES_OUTPUT, SCORES_OUTPUT, short_answer_model
+from dflow_ocr.recmodel import logits_model
 from dflow_ocr.recognise import PageText, ReadLine
 
 __all__ = ["STAGES", "Batching", "SerialOcr", "StageTimes", "read_pages"]
@@ -93,7 +93,7 @@ class SerialOcr:
         self.times = StageTimes()
         self._det: Final = load_model(files.det, engine, threads)
         self._cls: Final = load_model(files.cls, engine, threads)
-        self._rec: Final = load_model(short_answer_model(files.rec), engine, threads)
+        self._rec: Final = load_model(logits_model(files.rec), engine, threads)
         self._alphabet: Final = read_alphabet(files.rec)
 
     def find_lines(self, source: Path | bytes) -> tuple[list[Pixels], Floats]:
@@ -128,8 +128,8 @@ class SerialOcr:
         """
         timed = self.times.time
         feed = timed("rec_pre", lambda: stages.rec_pre(crops, width))
-        answer = timed("rec", lambda: self._rec(feed))
-        return timed("text", lambda: stages.ctc_decode(answer[CLASSES_OUTPUT], answer[SCORES_OUTPUT], self._alphabet))
+        logits = timed("rec", lambda: next(iter(self._rec(feed).values())))
+        return timed("text", lambda: stages.ctc_decode(logits, self._alphabet))
 
     def read_page(self, source: Path | bytes) -> PageText:
         """Read one page with rapidocr's own batches.

@@ -12,7 +12,6 @@ from dflow_ocr.detect import PageFit, decode, det_post, det_pre, fit_page, page_
 from dflow_ocr.recognise import (
     PageText,
     ReadLine,
-    best_classes,
     bucket_width,
     ctc_decode,
     keep_sure,
@@ -30,7 +29,6 @@ __all__ = [
     "PageGatherer",
     "PageText",
     "ReadLine",
-    "best_classes",
     "bucket_width",
     "by_width",
     "cls_post",

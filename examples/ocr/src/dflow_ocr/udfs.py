@@ -75,8 +75,7 @@ class ReadLines(FlowFunc):
 
     def proc(self, context: RunContext, inputs: Sequence[FlowMsg]) -> None:
         """Read one batch; without members it is one transaction's own, and its lines stay together."""
-        classes, scores = (np.asarray(decode(msg)) for msg in inputs)
-        lines = ctc_decode(classes, scores, self._alphabet)
+        lines = ctc_decode(np.asarray(decode(inputs[0])), self._alphabet)
         members = inputs[0].aux.members
         if not members:
             context.send(0, lines, like=FlowMsg(inputs[0].info))

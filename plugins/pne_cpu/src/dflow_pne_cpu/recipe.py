@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dflow_core.errors import CompileError, OptionError
 from dflow_core.types import DataType, TensorSpec
@@ -14,6 +14,9 @@ from dflow_pne_cpu.settings import Asked, InputDesc
 
 Dims = tuple[tuple[int, int], ...]
 """Smallest and largest size of each dimension; -1 as the largest is no limit."""
+
+Shapes = tuple[tuple[int, ...], ...]
+"""A shape for each input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,7 @@ class Recipe:
         file_order: Whether the outputs are the file's own, so that nothing need be asked for.
         precision: `f32` or `bf16`.
         streams: Calls that run at the same time.
+        fixed_shapes: Shapes of all inputs that the model is compiled for besides its free ones.
     """
 
     inputs: tuple[InputRecipe, ...]
@@ -42,22 +46,33 @@ class Recipe:
     file_order: bool = True
     precision: str = "f32"
     streams: int = 1
+    fixed_shapes: tuple[Shapes, ...] = ()
 
     def to_text(self) -> str:
         """As JSON."""
         inputs = [[i.name, None if i.dtype is None else int(i.dtype), i.dims] for i in self.inputs]
-        return json.dumps([inputs, self.outputs, self.file_order, self.precision, self.streams])
+        return json.dumps(
+            [inputs, self.outputs, self.file_order, self.precision, self.streams, self.fixed_shapes]
+        )
 
     @classmethod
     def from_text(cls, text: str) -> Recipe:
         """The inverse of `to_text`."""
-        inputs, outputs, file_order, precision, streams = json.loads(text)
+        inputs, outputs, file_order, precision, streams, fixed_shapes = json.loads(text)
         return cls(
             tuple(InputRecipe(name, None if dtype is None else DataType(dtype),
                               None if dims is None else tuple((low, high) for low, high in dims))
                   for name, dtype, dims in inputs),
             tuple(outputs), file_order, precision, streams,
+            tuple(tuple(map(tuple, shapes)) for shapes in fixed_shapes),
         )
+
+    def fixed_to(self, shapes: Shapes) -> Recipe:
+        """The recipe of the form for inputs of these shapes alone."""
+        inputs = (
+            replace(wanted, dims=tuple((size, size) for size in shape)) for wanted, shape in zip(self.inputs, shapes)
+        )
+        return replace(self, inputs=tuple(inputs), fixed_shapes=())
 
 
 def make_recipe(facts: FileFacts, asked: Asked, label: str) -> Recipe:
@@ -73,7 +88,8 @@ def make_recipe(facts: FileFacts, asked: Asked, label: str) -> Recipe:
         if name in facts.unsupported:
             raise CompileError(f"{label}: {name!r} {facts.unsupported[name]}",
                                hint="choose other outputs with load_params={'output_names': ...}")
-    return Recipe(inputs, outputs, file_order, asked.precision, asked.streams)
+    fixed = tuple(_fixed(text, inputs, facts, label) for text in asked.fixed_shapes.split("|") if text.strip())
+    return Recipe(inputs, outputs, file_order, asked.precision, asked.streams, fixed)
 
 
 def expected_io(facts: FileFacts, recipe: Recipe) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
@@ -91,8 +107,12 @@ def expected_io(facts: FileFacts, recipe: Recipe) -> tuple[tuple[TensorSpec, ...
     return inputs, tuple(outputs)
 
 
-def parse_input_shape(text: str) -> list[tuple[str, Dims]]:
+def parse_input_shape(text: str, key: str = "ge.inputShape") -> list[tuple[str, Dims]]:
     """The entries of `ge.inputShape`: `name:1,3,-1;other:1~8,4`, or by position without names.
+
+    Args:
+        text: The entries.
+        key: What the setting is called in errors.
 
     Raises:
         OptionError: if it is not written so.
@@ -100,22 +120,23 @@ def parse_input_shape(text: str) -> list[tuple[str, Dims]]:
     entries = []
     for part in filter(None, (piece.strip() for piece in text.split(";"))):
         name, _, sizes = part.rpartition(":")
-        entries.append((name.strip(), tuple(_dim(size.strip(), text) for size in sizes.split(",") if size.strip())))
+        dims = tuple(_dim(size.strip(), text, key) for size in sizes.split(",") if size.strip())
+        entries.append((name.strip(), dims))
     return entries
 
 
-def _dim(text: str, whole: str) -> tuple[int, int]:
+def _dim(text: str, whole: str, key: str) -> tuple[int, int]:
     low, tilde, high = text.partition("~")
     try:
         first = int(low)
         last = int(high) if tilde else first
     except ValueError:
-        raise OptionError(f"ge.inputShape={whole!r}: {text!r} is no size",
+        raise OptionError(f"{key}={whole!r}: {text!r} is no size",
                           hint="write 'name:1,3,224,224;other:1~8,-1'") from None
     if first == -1 and not tilde:
         return 0, -1
     if first < 0 or (last < first and last != -1):
-        raise OptionError(f"ge.inputShape={whole!r}: {text!r} is no size or range")
+        raise OptionError(f"{key}={whole!r}: {text!r} is no size or range")
     return first, last
 
 
@@ -140,11 +161,30 @@ def _inputs(facts: FileFacts, asked: Asked, label: str) -> tuple[InputRecipe, ..
     return tuple(recipes)
 
 
-def _asked_shapes(text: str, names: Sequence[str], label: str) -> dict[str, Dims]:
-    entries = parse_input_shape(text)
+def _fixed(text: str, inputs: Sequence[InputRecipe], facts: FileFacts, label: str) -> Shapes:
+    """The shapes of all inputs that one part of `fixed_shapes` gives; an input it leaves out must have a fixed one."""
+    known = {spec.name: spec for spec in facts.inputs}
+    asked = _asked_shapes(text, [wanted.name for wanted in inputs], label, "fixed_shapes")
+    shapes = []
+    for wanted in inputs:
+        spec = _changed(known[wanted.name], wanted)
+        dims = asked.get(wanted.name)
+        shape = spec.shape if dims is None else _shape(dims)
+        if shape is None or min(shape, default=0) < 0:
+            raise OptionError(f"fixed_shapes={text!r}: input {wanted.name!r} of {label} needs all its sizes",
+                              hint="write 'name:1,3,224,224', inputs separated by ';' and sets of shapes by '|'")
+        fault = TensorSpec(DataType.UNDEFINED, spec.shape, spec.name).mismatch(spec.dtype, shape)
+        if fault is not None:
+            raise OptionError(f"fixed_shapes={text!r} does not fit {label}: {wanted.name!r}: {fault}")
+        shapes.append(shape)
+    return tuple(shapes)
+
+
+def _asked_shapes(text: str, names: Sequence[str], label: str, key: str = "ge.inputShape") -> dict[str, Dims]:
+    entries = parse_input_shape(text, key)
     if entries and not entries[0][0]:
         if len(entries) != len(names):
-            raise OptionError(f"ge.inputShape={text!r} has {len(entries)} shapes, but the model {label} has "
+            raise OptionError(f"{key}={text!r} has {len(entries)} shapes, but the model {label} has "
                               f"{len(names)} inputs: {', '.join(names)}")
         return dict(zip(names, (dims for _, dims in entries)))
     return {names[_known(name, names, label, "input")]: dims for name, dims in entries}

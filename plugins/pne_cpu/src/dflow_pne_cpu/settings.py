@@ -16,7 +16,7 @@ from dflow_pne_cpu.names import near, split_list
 
 RUNTIMES = ("auto", "openvino", "onnxruntime")
 OPTION_PREFIX = "plugin.cpu."
-SETTINGS = ("placement", "precision", "round_dims", "runtime", "streams")
+SETTINGS = ("fixed_shapes", "placement", "precision", "round_dims", "runtime", "streams")
 
 _PRECISIONS = {"f32": "f32", "fp32": "f32", "float32": "f32", "bf16": "bf16", "bfloat16": "bf16"}
 _HALF = frozenset({"f16", "fp16", "float16", "half"})
@@ -55,6 +55,7 @@ class Asked:
         precision: `f32` or `bf16`.
         round_dims: Multiples to round free dimensions up to, as text; "" for none.
         streams: Calls one instance runs at the same time, on one copy of the weights.
+        fixed_shapes: Shapes to compile for besides the free ones, as text; "" for none.
         input_names, output_names: Tensors in the order wanted; () for the file's own.
         input_descs: One entry per input, or () for none.
         input_shape: Text of `ge.inputShape`, or "".
@@ -65,6 +66,7 @@ class Asked:
     precision: str = "f32"
     round_dims: str = ""
     streams: int = 1
+    fixed_shapes: str = ""
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
     input_descs: tuple[InputDesc, ...] = ()
@@ -95,6 +97,7 @@ def read_settings(point: GraphProcessPoint, options: Mapping[str, str]) -> Asked
         precision=_precision(precision) if precision else _precision_mode(mode, notes),
         round_dims=settings.get("round_dims", ""),
         streams=_streams(settings.get("streams", "1")),
+        fixed_shapes=settings.get("fixed_shapes", ""),
         input_names=names.get("input", ()),
         output_names=names.get("output", ()),
         input_descs=_input_descs(config, point.compile_config_path),
