@@ -76,6 +76,8 @@ def _known(name: str, inputs: Sequence[str], text: str) -> str:
 
 
 def _load_array(path: Path) -> Array:
+    if path.suffix not in (".npy", ".npz"):
+        raise Refused(f"{path}: is no .npy file", f"give {FILES}")
     try:
         loaded = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:

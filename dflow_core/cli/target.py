@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from dflow_core.cli.command import Refused
@@ -33,7 +35,8 @@ def load_target(text: str, registry: PluginRegistry) -> FlowGraph:
     """
     module, colon, name = text.rpartition(":")
     if colon and not Path(text).exists():
-        return _from_module(module, name)
+        with contextlib.redirect_stdout(sys.stderr):  # what a module prints is no part of the command's answer
+            return _from_module(module, name)
     path = Path(text)
     if not path.is_file():
         raise Refused(f"{text}: no such file", FORMS)
@@ -45,7 +48,7 @@ def load_target(text: str, registry: PluginRegistry) -> FlowGraph:
 
 
 def _from_module(module: str, name: str) -> FlowGraph:
-    folder, module = _place(module)
+    file, (folder, module) = module, _place(module)
     # The command is a script in some bin folder, so Python does not look for modules where the user is.
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -55,17 +58,33 @@ def _from_module(module: str, name: str) -> FlowGraph:
         if error.name and module.split(".")[0] == error.name.split(".")[0]:
             raise Refused(f"no module {module!r} in {folder} or among the installed ones", FORMS) from error
         raise Refused(f"module {module!r} needs {error.name!r}, which is not installed") from error
+    _check_place(loaded, file)
     found: object = loaded
     for part in name.split("."):
         if not hasattr(found, part):
-            graphs = [key for key, value in vars(loaded).items() if isinstance(value, FlowGraph) or callable(value)]
-            raise Refused(f"module {module!r} has no {name!r}", nearest(name, graphs))
+            raise Refused(f"module {module!r} has no {name!r}", nearest(name, _may_be_graphs(loaded)))
         found = getattr(found, part)
     made = found() if callable(found) and not isinstance(found, FlowGraph) else found
     if not isinstance(made, FlowGraph):
         what = "returns" if callable(found) else "is"
         raise Refused(f"{module}:{name} {what} a {type(made).__name__}, not a FlowGraph", FORMS)
     return made
+
+
+def _check_place(loaded: ModuleType, file: str) -> None:
+    """Refuse a module that is not the file that was asked for, because another one of its name was there first."""
+    place = getattr(loaded, "__file__", None)
+    if file.endswith(".py") and (place is None or not os.path.exists(place) or not os.path.samefile(place, file)):
+        text = f"{file}: another module is called {loaded.__name__!r}: {place or 'a part of Python'}"
+        raise Refused(text, "give the file another name")
+
+
+def _may_be_graphs(loaded: ModuleType) -> list[str]:
+    """Names of graphs, and of what the module itself defines that may return one."""
+    return [
+        name for name, value in vars(loaded).items()
+        if isinstance(value, FlowGraph) or (callable(value) and getattr(value, "__module__", "") == loaded.__name__)
+    ]
 
 
 def _place(module: str) -> tuple[str, str]:

@@ -40,6 +40,7 @@ def test_a_plain_npy_feeds_the_only_input(tmp_path):
     [
         (["nope=a.npy"], "no input 'nope'"),
         (["x=missing.npy"], "cannot be read as an array"),
+        (["x=photo.png"], "is no .npy file"),
         (["missing.npz"], "cannot be read as .npz"),
         (["x={tmp}/text.npy"], "cannot be read as an array"),
         (["{tmp}/text.npy"], "cannot be read as .npz"),

@@ -81,6 +81,30 @@ def test_what_is_no_graph_is_refused(target, told, tmp_path):
         load_target(target, PluginRegistry())
 
 
+@pytest.mark.parametrize("name", ["json", "numpy", "builtins"])
+def test_a_file_called_like_a_module_that_is_there_already_is_refused(tmp_path, name):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / f"{name}.py").write_text(SOURCE)
+    with pytest.raises(Refused, match=f"another module is called '{name}'"):
+        load_target(f"sub/{name}.py:graph", PluginRegistry())
+
+
+@pytest.mark.parametrize("name", ["graph", "make"])
+def test_what_a_module_prints_is_no_part_of_the_answer(tmp_path, capsys, name):
+    source = SOURCE.replace("def make():", "print('loading')\ndef make():\n    print('making')")
+    (tmp_path / "some_graphs.py").write_text(source)
+    load_target(f"some_graphs:{name}", PluginRegistry())
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.startswith("loading")
+
+
+def test_a_name_that_is_near_nothing_is_told_what_the_module_defines(tmp_path):
+    (tmp_path / "some_graphs.py").write_text("from os.path import *\n" + SOURCE)
+    with pytest.raises(Refused) as caught:
+        load_target("some_graphs:zzzzzz", PluginRegistry())
+    assert caught.value.hint == "known: Box, graph, make, node, wrong"
+
+
 def test_a_misspelt_name_is_told_the_nearest():
     with pytest.raises(Refused) as caught:
         load_target("some_graphs:grahp", PluginRegistry())
