@@ -126,7 +126,7 @@ class ModelFunc(FlowFunc):
         if array is None:
             raise TensorError(
                 f"{label} needs a tensor {spec}, got {describe(msg)}",
-                hint="feed a plain array, and let the node in front return one: np.asarray(x), x.filled() if it is masked",
+                hint="feed a plain array, and let the node in front return one: np.asarray(x), or x.filled()",
             )
         problem = spec.mismatch(data_type_of(array.dtype), array.shape)
         if problem is not None:
