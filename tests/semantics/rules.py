@@ -24,7 +24,7 @@ import pytest
 FOLDER = Path(__file__).resolve().parent
 DIFFERENCES = FOLDER.parents[1] / "docs" / "reference" / "dataflow-differences.md"
 QUOTED = re.compile(
-    r"Sections? (\d+(?:\.\d+)?)(?:, [^:]{1,30})?(?: and \d+)?: (.+?)(?=\s*Sections? \d|\s*BC-\d|\Z|\n\n)", re.S
+    r"Sections? ([PC]?\d+(?:\.\d+)?)(?:, [^:]{1,30})?(?: and \d+)?: (.+?)(?=\s*Sections? \d|\s*BC-\d|\Z|\n\n)", re.S
 )
 
 SECTIONS = {
