@@ -16,6 +16,7 @@ from dflow_core.graph.foreign_points import OpaqueProcessPoint, PointCodec
 from dflow_core.graph.invoked_graph import InvokedCall, InvokedGraph, running
 from dflow_core.graph.names import name_scope
 from dflow_core.graph.node import FlowNode, FlowOutput, GraphView, PortMap, ProcessPoint, Source
+from dflow_core.graph.onnx_weights import onnx_weight_files
 from dflow_core.graph.points import (
     PACKER_ATTRIBUTE,
     FlowGraphProcessPoint,
@@ -34,6 +35,7 @@ from dflow_core.graph.storage import (
     save_graph,
     serialize_graph,
 )
+from dflow_core.graph.wire import WireBuffer, WireError, WireField, WireMessage
 
 __all__ = [
     "NODE_ATTRIBUTES",
@@ -67,12 +69,17 @@ __all__ = [
     "QueueSettings",
     "Source",
     "TimeBatch",
+    "WireBuffer",
+    "WireError",
+    "WireField",
+    "WireMessage",
     "deserialize_graph",
     "exception_faults",
     "find_place",
     "graph_fingerprint",
     "load_graph",
     "name_scope",
+    "onnx_weight_files",
     "point_from_bytes",
     "point_to_bytes",
     "read_compile_config",

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
+from dflow_core.graph import WireError, onnx_weight_files
 from dflow_core.types import DataType
 from dflow_pne_cpu.facts import FileFacts
-from dflow_pne_cpu.onnx_file import external_files, read_onnx
+from dflow_pne_cpu.onnx_file import read_onnx
 from dflow_pne_cpu.tf_file import read_graph_def
-from dflow_pne_cpu.wire import WireError
 
 MODELS = Path(__file__).resolve().parents[3] / "tests" / "data" / "models"
 SMALL = ["add_float.onnx", "two_outputs.onnx", "nonzero.onnx", "conv_small.pb", "two_outputs.pb", "add.pb"]
@@ -109,7 +109,7 @@ def test_a_saved_model_is_told_from_a_frozen_graph() -> None:
 
 
 def test_a_file_without_external_weights_names_none(models: Path) -> None:
-    assert external_files((models / "conv_medium.onnx").read_bytes()) == ()
+    assert onnx_weight_files((models / "conv_medium.onnx").read_bytes()) == ()
 
 
 def test_external_weights_are_found_also_in_branches_and_attributes() -> None:
@@ -126,7 +126,7 @@ def test_external_weights_are_found_also_in_branches_and_attributes() -> None:
     node = helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)
     graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("c", TensorProto.BOOL, [])], [value],
                               [external("v", "dir/weights.bin"), external("u", "dir/weights.bin")])
-    found = external_files(helper.make_model(graph).SerializeToString())
+    found = onnx_weight_files(helper.make_model(graph).SerializeToString())
     assert found == ("attribute.bin", "branch.bin", "dir/weights.bin")
 
 
@@ -146,7 +146,7 @@ def test_an_altered_file_is_refused_or_read(name: str, changes: list[tuple[float
     data = bytearray((MODELS / name).read_bytes())
     for place, value in changes:
         data[int(place * len(data))] = value
-    for reader in (read_onnx, read_graph_def, external_files):
+    for reader in (read_onnx, read_graph_def, onnx_weight_files):
         with contextlib.suppress(WireError):
             reader(bytes(data))
 
@@ -154,6 +154,6 @@ def test_an_altered_file_is_refused_or_read(name: str, changes: list[tuple[float
 @settings(max_examples=200, deadline=None)
 @given(data=st.binary(max_size=400))
 def test_garbage_is_refused_or_read(data: bytes) -> None:
-    for reader in (read_onnx, read_graph_def, external_files):
+    for reader in (read_onnx, read_graph_def, onnx_weight_files):
         with contextlib.suppress(WireError):
             reader(data)

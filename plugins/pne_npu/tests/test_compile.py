@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from dflow_core.errors import CompileError, ModelFormatError, OptionError, PluginError
-from dflow_core.graph import Framework, GraphProcessPoint
+from dflow_core.graph import Framework, GraphProcessPoint, WireError
 from dflow_core.spi import CompileContext
 from dflow_pne_npu.compiling import AtcCompiler, AtcFailedError, arguments
 from dflow_pne_npu.engine import NpuEngine
 from dflow_pne_npu.installation import Installation
-from dflow_pne_npu.model_inputs import NotAModelError, onnx_inputs, onnx_side_files, tensorflow_inputs
+from dflow_pne_npu.model_inputs import onnx_inputs, tensorflow_inputs
 from dflow_pne_npu.plugin import instead
 from dflow_pne_npu.settings import read_settings
 
@@ -242,7 +242,7 @@ def test_shapes_must_fit_the_number_of_inputs(tmp_path: Path, add_model: bytes) 
 
 
 def test_model_files_are_read_as_far_as_needed(models: Path, add_model: bytes) -> None:
-    assert onnx_inputs(add_model) == ("a", "b") and onnx_side_files(add_model) == ()
+    assert onnx_inputs(add_model) == ("a", "b")
     assert tensorflow_inputs((models / "two_outputs.pb").read_bytes()) == ("x",)
-    with pytest.raises(NotAModelError):
+    with pytest.raises(WireError):
         onnx_inputs(b"\xff\xff")

@@ -2,7 +2,6 @@
 
 Modules, lowest first:
 
-    wire                                    protobuf wire format, read only
     facts, onnx_file, tf_file               what a model file says about itself, without a model library
     machine, names                          what this CPU can do; how people spell tensor names
     model_file, settings, recipe            the bytes of a model; what the user asks; what to do with the model

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from dflow_core.errors import ModelFormatError
-from dflow_core.graph import Framework, GraphProcessPoint
+from dflow_core.graph import Framework, GraphProcessPoint, WireBuffer, WireError, onnx_weight_files
 from dflow_pne_cpu.facts import FileFacts
-from dflow_pne_cpu.onnx_file import external_files, read_onnx
+from dflow_pne_cpu.onnx_file import read_onnx
 from dflow_pne_cpu.tf_file import read_graph_def
-from dflow_pne_cpu.wire import Buffer, WireError
 
 ONNX = "onnx"
 TENSORFLOW = "tensorflow"
@@ -91,7 +90,7 @@ def read_facts(point: GraphProcessPoint) -> FileFacts:
         raise ModelFormatError(f"the model file cannot be read: {cause.strerror}", path=str(path)) from cause
 
 
-def facts_of(framework: str, buffer: Buffer, label: str) -> FileFacts:
+def facts_of(framework: str, buffer: WireBuffer, label: str) -> FileFacts:
     """What the bytes of a model say about themselves.
 
     Raises:
@@ -151,9 +150,9 @@ def _existing(point: GraphProcessPoint) -> Path:
     return path
 
 
-def _external(buffer: Buffer, label: str) -> tuple[str, ...]:
+def _external(buffer: WireBuffer, label: str) -> tuple[str, ...]:
     try:
-        names = external_files(buffer)
+        names = onnx_weight_files(buffer)
     except WireError as cause:
         raise ModelFormatError(f"damaged ONNX model: {cause.message}", path=label, offset=cause.offset) from None
     for name in names:
@@ -171,7 +170,7 @@ def _find_side_file(model: Path, name: str) -> Path:
     raise ModelFormatError(f"its weights file {name!r} is missing; it must lie beside the model", path=str(model))
 
 
-def _other_kind(framework: str, buffer: Buffer) -> str:
+def _other_kind(framework: str, buffer: WireBuffer) -> str:
     other = TENSORFLOW if framework == ONNX else ONNX
     reader = read_graph_def if framework == ONNX else read_onnx
     try:

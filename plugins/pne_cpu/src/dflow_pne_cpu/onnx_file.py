@@ -1,4 +1,4 @@
-"""What an ONNX file says about itself: inputs, outputs, and the files its weights lie in.
+"""What an ONNX file says about itself: inputs and outputs.
 
 Field numbers are those of onnx.proto (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto).
 """
@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from dflow_core.graph import WireBuffer, WireError, WireMessage
 from dflow_core.types import DataType, TensorSpec
 from dflow_pne_cpu.facts import FileFacts
-from dflow_pne_cpu.wire import Buffer, Message, WireError
 
 _DTYPES = {
     1: DataType.FLOAT, 2: DataType.UINT8, 3: DataType.INT8, 4: DataType.UINT16, 5: DataType.INT16, 6: DataType.INT32,
@@ -18,7 +18,6 @@ _DTYPES = {
 }
 _MODEL_FIELDS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 14, 20, 25, 26})
 _OTHER_KINDS = {4: "a sequence", 5: "a map", 7: "an opaque value", 8: "a sparse tensor", 9: "an optional"}
-_EXTERNAL = 1
 
 
 @dataclass(slots=True)
@@ -37,13 +36,13 @@ class _Graph:
     constants: set[str] = field(default_factory=set)
 
 
-def read_onnx(buffer: Buffer) -> FileFacts:
+def read_onnx(buffer: WireBuffer) -> FileFacts:
     """Inputs (without the initialisers) and outputs of an ONNX file.
 
     Raises:
         WireError: if the bytes are no ONNX model.
     """
-    graph = _graph_of(Message.whole(buffer))
+    graph = _graph_of(WireMessage.whole(buffer))
     inputs = [value for value in graph.inputs if value.spec.name not in graph.constants]
     if not graph.outputs:
         raise WireError("the graph has no outputs", 0)
@@ -56,28 +55,7 @@ def read_onnx(buffer: Buffer) -> FileFacts:
     )
 
 
-def external_files(buffer: Buffer) -> tuple[str, ...]:
-    """Relative names of the files that hold weights of the model, sorted.
-
-    Raises:
-        WireError: if the bytes are no ONNX model.
-    """
-    if buffer.find(b"location") < 0:
-        return ()
-    found: set[str] = set()
-    model = Message.whole(buffer)
-    for part in model.fields():
-        if part.number == 7:
-            _graph_files(model.inner(part), found)
-        elif part.number == 25:
-            function = model.inner(part)
-            for inner in function.fields():
-                if inner.number == 7:
-                    _node_files(function.inner(inner), found)
-    return tuple(sorted(found))
-
-
-def _graph_of(model: Message) -> _Graph:
+def _graph_of(model: WireMessage) -> _Graph:
     graph = None
     for part in model.fields():
         if part.number not in _MODEL_FIELDS:
@@ -89,7 +67,7 @@ def _graph_of(model: Message) -> _Graph:
     return graph
 
 
-def _read_graph(message: Message) -> _Graph:
+def _read_graph(message: WireMessage) -> _Graph:
     graph = _Graph()
     for part in message.fields():
         if part.number == 11:
@@ -104,11 +82,11 @@ def _read_graph(message: Message) -> _Graph:
     return graph
 
 
-def _tensor_name(tensor: Message) -> str:
+def _tensor_name(tensor: WireMessage) -> str:
     return next((tensor.text(part) for part in tensor.fields() if part.number == 8), "")
 
 
-def _read_value(message: Message) -> _Value:
+def _read_value(message: WireMessage) -> _Value:
     name, value = "", _Value(TensorSpec(DataType.UNDEFINED))
     for part in message.fields():
         if part.number == 1:
@@ -119,7 +97,7 @@ def _read_value(message: Message) -> _Value:
     return value
 
 
-def _read_type(message: Message) -> _Value:
+def _read_type(message: WireMessage) -> _Value:
     value = _Value(TensorSpec(DataType.UNDEFINED))
     for part in message.fields():
         if part.number in _OTHER_KINDS:
@@ -129,7 +107,7 @@ def _read_type(message: Message) -> _Value:
     return value
 
 
-def _read_tensor_type(message: Message) -> _Value:
+def _read_tensor_type(message: WireMessage) -> _Value:
     code = 0
     shape: list[int] | None = None
     symbols: list[str] = []
@@ -148,7 +126,7 @@ def _read_tensor_type(message: Message) -> _Value:
     return _Value(TensorSpec(dtype, None if shape is None else tuple(shape)), tuple(symbols), problem)
 
 
-def _read_dim(message: Message) -> tuple[int, str]:
+def _read_dim(message: WireMessage) -> tuple[int, str]:
     size, symbol = -1, ""
     for part in message.fields():
         if part.number == 1:
@@ -156,46 +134,3 @@ def _read_dim(message: Message) -> tuple[int, str]:
         elif part.number == 2:
             symbol = message.text(part)
     return (size if size >= 0 else -1), symbol
-
-
-def _graph_files(graph: Message, found: set[str]) -> None:
-    for part in graph.fields():
-        if part.number == 1:
-            _node_files(graph.inner(part), found)
-        elif part.number == 5:
-            _tensor_files(graph.inner(part), found)
-        elif part.number == 15:
-            _sparse_files(graph.inner(part), found)
-
-
-def _node_files(node: Message, found: set[str]) -> None:
-    for part in node.fields():
-        if part.number != 5:
-            continue
-        attribute = node.inner(part)
-        for value in attribute.fields():
-            if value.number in (5, 10):
-                _tensor_files(attribute.inner(value), found)
-            elif value.number in (6, 11):
-                _graph_files(attribute.inner(value), found)
-            elif value.number in (22, 23):
-                _sparse_files(attribute.inner(value), found)
-
-
-def _sparse_files(sparse: Message, found: set[str]) -> None:
-    for part in sparse.fields():
-        if part.number in (1, 2):
-            _tensor_files(sparse.inner(part), found)
-
-
-def _tensor_files(tensor: Message, found: set[str]) -> None:
-    location, external = "", False
-    for part in tensor.fields():
-        if part.number == 14:
-            external = tensor.number(part) == _EXTERNAL
-        elif part.number == 13:
-            entry = tensor.inner(part)
-            texts = {f.number: entry.text(f) for f in entry.fields() if f.number in (1, 2)}
-            location = texts.get(2, "") if texts.get(1) == "location" else location
-    if external and location:
-        found.add(location)

@@ -1,6 +1,6 @@
 """What a frozen TensorFlow graph says about itself: placeholders, and the nodes nobody reads.
 
-Field numbers are those of graph.proto, node_def.proto and attr_value.proto
+WireField numbers are those of graph.proto, node_def.proto and attr_value.proto
 (https://github.com/tensorflow/tensorflow/tree/master/tensorflow/core/framework).
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from dflow_core.graph import WireBuffer, WireError, WireField, WireMessage
 from dflow_core.types import DataType, TensorSpec
 from dflow_pne_cpu.facts import FileFacts
-from dflow_pne_cpu.wire import VARINT, Buffer, Field, Message, WireError
 
 _DTYPES = {
     1: DataType.FLOAT, 2: DataType.DOUBLE, 3: DataType.INT32, 4: DataType.UINT8, 5: DataType.INT16, 6: DataType.INT8,
@@ -40,13 +40,13 @@ class _Node:
     shapes: dict[str, list[tuple[int, ...] | None]] = field(default_factory=dict)
 
 
-def read_graph_def(buffer: Buffer) -> FileFacts:
+def read_graph_def(buffer: WireBuffer) -> FileFacts:
     """Placeholders, and outputs: every port of each node that nobody reads, in the file's order.
 
     Raises:
         WireError: if the bytes are no frozen graph.
     """
-    nodes = _read_nodes(Message.whole(buffer))
+    nodes = _read_nodes(WireMessage.whole(buffer))
     read_by_others = {_producer(name) for node in nodes for name in node.inputs}
     inputs: list[TensorSpec] = []
     outputs: list[TensorSpec] = []
@@ -65,10 +65,10 @@ def read_graph_def(buffer: Buffer) -> FileFacts:
     return FileFacts(tuple(inputs), tuple(outputs), tensors=ports, unsupported=unsupported)
 
 
-def _read_nodes(graph: Message) -> list[_Node]:
+def _read_nodes(graph: WireMessage) -> list[_Node]:
     nodes = []
     for part in graph.fields():
-        if part.number == 1 and part.kind == VARINT:
+        if part.number == 1 and part.is_number:
             raise WireError("this is a SavedModel, not a frozen graph; freeze it first", part.start)
         if part.number not in (1, 2, 3, 4, 5):
             raise WireError(f"field {part.number} is none of a TensorFlow graph", part.start)
@@ -82,7 +82,7 @@ def _read_nodes(graph: Message) -> list[_Node]:
     return nodes
 
 
-def _read_node(message: Message) -> _Node:
+def _read_node(message: WireMessage) -> _Node:
     node, attributes = _Node(), []
     for part in message.fields():
         if part.number == 1:
@@ -99,7 +99,7 @@ def _read_node(message: Message) -> _Node:
     return node
 
 
-def _read_attribute(entry: Message, node: _Node) -> None:
+def _read_attribute(entry: WireMessage, node: _Node) -> None:
     key, value = "", None
     for part in entry.fields():
         if part.number == 1:
@@ -119,7 +119,7 @@ def _read_attribute(entry: Message, node: _Node) -> None:
             node.shapes[key] = [_read_shape(value.inner(part))]
 
 
-def _read_list(key: str, message: Message, node: _Node) -> None:
+def _read_list(key: str, message: WireMessage, node: _Node) -> None:
     for part in message.fields():
         if part.number == 6:
             node.types.setdefault(key, []).extend(message.numbers(part))
@@ -127,7 +127,7 @@ def _read_list(key: str, message: Message, node: _Node) -> None:
             node.shapes.setdefault(key, []).append(_read_shape(message.inner(part)))
 
 
-def _read_shape(message: Message) -> tuple[int, ...] | None:
+def _read_shape(message: WireMessage) -> tuple[int, ...] | None:
     dims = []
     for part in message.fields():
         if part.number == 3 and message.number(part):
@@ -137,7 +137,7 @@ def _read_shape(message: Message) -> tuple[int, ...] | None:
     return tuple(dims)
 
 
-def _read_dim(message: Message, part: Field) -> int:
+def _read_dim(message: WireMessage, part: WireField) -> int:
     dim = message.inner(part)
     size = next((dim.number(f) for f in dim.fields() if f.number == 1), 0)
     return size if size >= 0 else -1

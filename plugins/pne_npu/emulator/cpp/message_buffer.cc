@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "acl/acl_rt.h"
 #include "acl/acl_tdt_queue.h"
@@ -91,11 +92,23 @@ int refuse_on_host(int code) {
     return fail(code, "EH0001", std::string(Call::site().function) + " is for programs that run on the chip itself");
 }
 
-// The functions of both layers begin alike; each layer refuses on a host with its own code.
 #define BUFFERS_OF_ACL \
     if (!settings().on_device) return refuse_on_host(ACL_ERROR_FEATURE_UNSUPPORTED)
 #define BUFFERS_OF_RUNTIME \
     if (!settings().on_device) return refuse_on_host(ACL_ERROR_RT_FEATURE_NOT_SUPPORT)
+
+// A function that both layers have under their own name; each refuses on a host with its own code.
+#define BOTH_LAYERS(NAME, PARAMETERS, RESULT) \
+    aclError acltdt##NAME PARAMETERS {        \
+        ACL_CALL(acltdt##NAME);               \
+        BUFFERS_OF_ACL;                       \
+        return RESULT;                        \
+    }                                         \
+    aclError aclrt##NAME PARAMETERS {         \
+        ACL_CALL(aclrt##NAME);                \
+        BUFFERS_OF_RUNTIME;                   \
+        return RESULT;                        \
+    }
 
 int allocate(std::size_t size, void **made) {
     if (made == nullptr) return null_argument("buf");
@@ -227,130 +240,25 @@ aclError acltdtAllocBuf(size_t size, uint32_t type, acltdtBuf *buf) {
     return allocate(size, buf);
 }
 
-aclError acltdtFreeBuf(acltdtBuf buf) {
-    ACL_CALL(acltdtFreeBuf);
-    BUFFERS_OF_ACL;
-    return free_buffer(buf);
-}
-
-aclError acltdtGetBufData(const acltdtBuf buf, void **dataPtr, size_t *size) {
-    ACL_CALL(acltdtGetBufData);
-    BUFFERS_OF_ACL;
-    return data_of(buf, dataPtr, size);
-}
-
-aclError acltdtSetBufDataLen(acltdtBuf buf, size_t len) {
-    ACL_CALL(acltdtSetBufDataLen);
-    BUFFERS_OF_ACL;
-    return set_length(buf, len);
-}
-
-aclError acltdtGetBufDataLen(acltdtBuf buf, size_t *len) {
-    ACL_CALL(acltdtGetBufDataLen);
-    BUFFERS_OF_ACL;
-    return get_length(buf, len);
-}
-
-aclError acltdtGetBufUserData(const acltdtBuf buf, void *dataPtr, size_t size, size_t offset) {
-    ACL_CALL(acltdtGetBufUserData);
-    BUFFERS_OF_ACL;
-    return user_data(buf, nullptr, dataPtr, size, offset);
-}
-
-aclError acltdtSetBufUserData(acltdtBuf buf, const void *dataPtr, size_t size, size_t offset) {
-    ACL_CALL(acltdtSetBufUserData);
-    BUFFERS_OF_ACL;
-    return user_data(buf, dataPtr, nullptr, size, offset);
-}
-
-aclError acltdtCopyBufRef(const acltdtBuf buf, acltdtBuf *newBuf) {
-    ACL_CALL(acltdtCopyBufRef);
-    BUFFERS_OF_ACL;
-    return copy_reference(buf, newBuf);
-}
-
-aclError acltdtAppendBufChain(acltdtBuf headBuf, acltdtBuf buf) {
-    ACL_CALL(acltdtAppendBufChain);
-    BUFFERS_OF_ACL;
-    return append(headBuf, buf);
-}
-
-aclError acltdtGetBufChainNum(acltdtBuf headBuf, uint32_t *num) {
-    ACL_CALL(acltdtGetBufChainNum);
-    BUFFERS_OF_ACL;
-    return chain_size(headBuf, num);
-}
-
-aclError acltdtGetBufFromChain(acltdtBuf headBuf, uint32_t index, acltdtBuf *buf) {
-    ACL_CALL(acltdtGetBufFromChain);
-    BUFFERS_OF_ACL;
-    return chain_member(headBuf, index, buf);
-}
-
 aclError aclrtAllocBuf(aclrtMbuf *buf, size_t size) {
     ACL_CALL(aclrtAllocBuf);
     BUFFERS_OF_RUNTIME;
     return allocate(size, buf);
 }
 
-aclError aclrtFreeBuf(aclrtMbuf buf) {
-    ACL_CALL(aclrtFreeBuf);
-    BUFFERS_OF_RUNTIME;
-    return free_buffer(buf);
-}
+static_assert(std::is_same_v<acltdtBuf, void *> && std::is_same_v<aclrtMbuf, void *>);
 
-aclError aclrtGetBufData(const aclrtMbuf buf, void **dataPtr, size_t *size) {
-    ACL_CALL(aclrtGetBufData);
-    BUFFERS_OF_RUNTIME;
-    return data_of(buf, dataPtr, size);
-}
-
-aclError aclrtSetBufDataLen(aclrtMbuf buf, size_t len) {
-    ACL_CALL(aclrtSetBufDataLen);
-    BUFFERS_OF_RUNTIME;
-    return set_length(buf, len);
-}
-
-aclError aclrtGetBufDataLen(aclrtMbuf buf, size_t *len) {
-    ACL_CALL(aclrtGetBufDataLen);
-    BUFFERS_OF_RUNTIME;
-    return get_length(buf, len);
-}
-
-aclError aclrtSetBufUserData(aclrtMbuf buf, const void *dataPtr, size_t size, size_t offset) {
-    ACL_CALL(aclrtSetBufUserData);
-    BUFFERS_OF_RUNTIME;
-    return user_data(buf, dataPtr, nullptr, size, offset);
-}
-
-aclError aclrtGetBufUserData(const aclrtMbuf buf, void *dataPtr, size_t size, size_t offset) {
-    ACL_CALL(aclrtGetBufUserData);
-    BUFFERS_OF_RUNTIME;
-    return user_data(buf, nullptr, dataPtr, size, offset);
-}
-
-aclError aclrtCopyBufRef(const aclrtMbuf buf, aclrtMbuf *newBuf) {
-    ACL_CALL(aclrtCopyBufRef);
-    BUFFERS_OF_RUNTIME;
-    return copy_reference(buf, newBuf);
-}
-
-aclError aclrtAppendBufChain(aclrtMbuf headBuf, aclrtMbuf buf) {
-    ACL_CALL(aclrtAppendBufChain);
-    BUFFERS_OF_RUNTIME;
-    return append(headBuf, buf);
-}
-
-aclError aclrtGetBufChainNum(aclrtMbuf headBuf, uint32_t *num) {
-    ACL_CALL(aclrtGetBufChainNum);
-    BUFFERS_OF_RUNTIME;
-    return chain_size(headBuf, num);
-}
-
-aclError aclrtGetBufFromChain(aclrtMbuf headBuf, uint32_t index, aclrtMbuf *buf) {
-    ACL_CALL(aclrtGetBufFromChain);
-    BUFFERS_OF_RUNTIME;
-    return chain_member(headBuf, index, buf);
-}
+BOTH_LAYERS(FreeBuf, (void *buf), free_buffer(buf))
+BOTH_LAYERS(GetBufData, (void *const buf, void **dataPtr, size_t *size), data_of(buf, dataPtr, size))
+BOTH_LAYERS(SetBufDataLen, (void *buf, size_t len), set_length(buf, len))
+BOTH_LAYERS(GetBufDataLen, (void *buf, size_t *len), get_length(buf, len))
+BOTH_LAYERS(GetBufUserData, (void *const buf, void *dataPtr, size_t size, size_t offset),
+            user_data(buf, nullptr, dataPtr, size, offset))
+BOTH_LAYERS(SetBufUserData, (void *buf, const void *dataPtr, size_t size, size_t offset),
+            user_data(buf, dataPtr, nullptr, size, offset))
+BOTH_LAYERS(CopyBufRef, (void *const buf, void **newBuf), copy_reference(buf, newBuf))
+BOTH_LAYERS(AppendBufChain, (void *headBuf, void *buf), append(headBuf, buf))
+BOTH_LAYERS(GetBufChainNum, (void *headBuf, uint32_t *num), chain_size(headBuf, num))
+BOTH_LAYERS(GetBufFromChain, (void *headBuf, uint32_t index, void **buf), chain_member(headBuf, index, buf))
 
 }  // extern "C"

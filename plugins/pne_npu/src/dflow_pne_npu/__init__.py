@@ -4,7 +4,7 @@ Modules, lowest first:
 
     bindings            ACL behind cffi: declarations, thin functions, classes
     installation        where CANN is, and what of it is there
-    model_inputs        names of a model file's inputs, and files that belong to it
+    model_inputs        names of a model file's inputs
     settings            what the user asks
     compiling           atc: its command line, the process, what it said
     running             buffers, shapes, the order of copies and executions

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dflow_core.errors import CompileError, DflowError, ModelFormatError, PluginError
-from dflow_core.graph import Framework, GraphProcessPoint, ProcessPoint
+from dflow_core.graph import Framework, GraphProcessPoint, ProcessPoint, WireError, onnx_weight_files
 from dflow_core.model import GraphModel
 from dflow_core.spi import CompileContext, Engine, PointIO
 from dflow_core.types import DataType, FuncSpec, TensorSpec
 from dflow_pne_npu.bindings import Acl, AclError, IoInfo, ModelInfo, describe_model
 from dflow_pne_npu.compiling import AtcCompiler
 from dflow_pne_npu.installation import Installation
-from dflow_pne_npu.model_inputs import NotAModelError, onnx_side_files
 from dflow_pne_npu.settings import Asked, read_settings
 
 ENGINE_ID = "NPU"
@@ -174,8 +173,8 @@ def _side_files(framework: Framework, data: bytes, path: Path) -> dict[str, byte
     if framework is not Framework.ONNX or data[:4] == OM_MAGIC:
         return {}
     try:
-        names = onnx_side_files(data)
-    except NotAModelError as cause:
+        names = onnx_weight_files(data)
+    except WireError as cause:
         raise ModelFormatError(f"this is not an ONNX model, or it is damaged: {cause}", path=str(path)) from None
     outside = [name for name in names if Path(name).is_absolute() or ".." in Path(name).parts]
     if outside:

@@ -1,4 +1,4 @@
-"""Protobuf's wire format, read only: walks the fields of a message without knowing its schema.
+"""Protobuf's wire format, read only, for engines that look into model files: walks messages without their schema.
 
 Nothing is copied but what is asked for, so a model of many megabytes is walked in the time its field heads take.
 Reading is bounded by the buffer, whatever the bytes are.
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-Buffer: TypeAlias = "bytes | mmap.mmap"
+WireBuffer: TypeAlias = "bytes | mmap.mmap"
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
@@ -29,11 +29,11 @@ class WireError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class WireField:
     """One field of a message.
 
     Args:
-        number: Field number.
+        number: WireField number.
         kind: Wire type: VARINT, FIXED64, BYTES or FIXED32.
         value: The number, for VARINT; unsigned.
         start, end: Where its bytes lie in the buffer, for the other kinds.
@@ -45,22 +45,27 @@ class Field:
     start: int
     end: int
 
+    @property
+    def is_number(self) -> bool:
+        """Whether it holds a number."""
+        return self.kind == VARINT
+
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class WireMessage:
     """A stretch of a buffer that holds one message."""
 
-    buffer: Buffer
+    buffer: WireBuffer
     start: int
     end: int
     depth: int = 0
 
     @classmethod
-    def whole(cls, buffer: Buffer) -> Message:
+    def whole(cls, buffer: WireBuffer) -> WireMessage:
         """The message that fills a buffer."""
         return cls(buffer, 0, len(buffer))
 
-    def fields(self) -> Iterator[Field]:
+    def fields(self) -> Iterator[WireField]:
         """Its fields in order.
 
         Raises:
@@ -85,9 +90,9 @@ class Message:
                 raise WireError(f"unknown wire type {kind}", head)
             if at > end:
                 raise WireError(f"field {number} reaches {at - end} bytes beyond its end", head)
-            yield Field(number, kind, value, start, at)
+            yield WireField(number, kind, value, start, at)
 
-    def inner(self, field: Field) -> Message:
+    def inner(self, field: WireField) -> WireMessage:
         """The message a field holds.
 
         Raises:
@@ -97,9 +102,9 @@ class Message:
             raise WireError(f"field {field.number} is no message", field.start)
         if self.depth >= _MAX_DEPTH:
             raise WireError("messages nest too deep", field.start)
-        return Message(self.buffer, field.start, field.end, self.depth + 1)
+        return WireMessage(self.buffer, field.start, field.end, self.depth + 1)
 
-    def text(self, field: Field) -> str:
+    def text(self, field: WireField) -> str:
         """The text a field holds.
 
         Raises:
@@ -112,7 +117,23 @@ class Message:
         except UnicodeDecodeError:
             raise WireError(f"field {field.number} is no UTF-8 text", field.start) from None
 
-    def number(self, field: Field) -> int:
+    def parts(self, number: int) -> Iterator[WireMessage]:
+        """The messages that the fields of a number hold, in order.
+
+        Raises:
+            WireError: as for `fields` and `inner`.
+        """
+        return (self.inner(field) for field in self.fields() if field.number == number)
+
+    def texts(self, number: int) -> Iterator[str]:
+        """The texts that the fields of a number hold, in order.
+
+        Raises:
+            WireError: as for `fields` and `text`.
+        """
+        return (self.text(field) for field in self.fields() if field.number == number)
+
+    def number(self, field: WireField) -> int:
         """The signed 64-bit number a field holds.
 
         Raises:
@@ -122,7 +143,7 @@ class Message:
             raise WireError(f"field {field.number} is no number", field.start)
         return field.value - (1 << 64) if field.value >> 63 else field.value
 
-    def numbers(self, field: Field) -> list[int]:
+    def numbers(self, field: WireField) -> list[int]:
         """The numbers of a repeated field, packed or not."""
         if field.kind == VARINT:
             return [self.number(field)]
@@ -135,7 +156,7 @@ class Message:
         return found
 
 
-def _varint(buffer: Buffer, at: int, end: int) -> tuple[int, int]:
+def _varint(buffer: WireBuffer, at: int, end: int) -> tuple[int, int]:
     value = shift = 0
     for step in range(_MAX_VARINT):
         if at + step >= end:

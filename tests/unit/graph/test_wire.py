@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dflow_pne_cpu.wire import BYTES, VARINT, Message, WireError
+from dflow_core.graph.wire import BYTES, VARINT, WireError, WireMessage
 
 
 def varint(value: int) -> bytes:
@@ -20,19 +20,19 @@ def varint(value: int) -> bytes:
 
 @given(st.integers(1, 2**29 - 1), st.integers(0, 2**64 - 1))
 def test_a_number_comes_back(number: int, value: int) -> None:
-    (field,) = Message.whole(varint(number << 3) + varint(value)).fields()
+    (field,) = WireMessage.whole(varint(number << 3) + varint(value)).fields()
     assert (field.number, field.kind, field.value) == (number, VARINT, value)
 
 
 @given(st.binary(max_size=200))
 def test_bytes_come_back(payload: bytes) -> None:
     data = varint(1 << 3 | BYTES) + varint(len(payload)) + payload
-    (field,) = Message.whole(data).fields()
+    (field,) = WireMessage.whole(data).fields()
     assert data[field.start : field.end] == payload
 
 
 def test_a_negative_number_comes_back() -> None:
-    message = Message.whole(varint(1 << 3) + varint(2**64 - 5))
+    message = WireMessage.whole(varint(1 << 3) + varint(2**64 - 5))
     (field,) = message.fields()
     assert message.number(field) == -5
 
@@ -40,7 +40,7 @@ def test_a_negative_number_comes_back() -> None:
 @given(st.lists(st.integers(0, 2**63 - 1), max_size=20))
 def test_packed_numbers_come_back(values: list[int]) -> None:
     payload = b"".join(map(varint, values))
-    message = Message.whole(varint(1 << 3 | BYTES) + varint(len(payload)) + payload)
+    message = WireMessage.whole(varint(1 << 3 | BYTES) + varint(len(payload)) + payload)
     (field,) = message.fields()
     assert message.numbers(field) == values
 
@@ -59,12 +59,12 @@ def test_packed_numbers_come_back(values: list[int]) -> None:
 )
 def test_broken_bytes_are_refused_with_the_place(data: bytes, words: str) -> None:
     with pytest.raises(WireError, match=words) as caught:
-        list(Message.whole(data).fields())
+        list(WireMessage.whole(data).fields())
     assert 0 <= caught.value.offset <= len(data)
 
 
 def test_a_field_of_another_kind_is_refused() -> None:
-    message = Message.whole(b"\x08\x01\x12\x01\xff")
+    message = WireMessage.whole(b"\x08\x01\x12\x01\xff")
     number, text = message.fields()
     for call in (message.inner, message.text):
         with pytest.raises(WireError):
@@ -78,7 +78,7 @@ def test_messages_cannot_nest_for_ever() -> None:
     data = b""
     for _ in range(200):
         data = b"\x0a" + varint(len(data)) + data
-    message = Message.whole(data)
+    message = WireMessage.whole(data)
     with pytest.raises(WireError, match="nest too deep"):
         while True:
             (field,) = message.fields()
@@ -88,7 +88,18 @@ def test_messages_cannot_nest_for_ever() -> None:
 @given(st.binary(max_size=300))
 def test_any_bytes_end_in_fields_or_an_error(data: bytes) -> None:
     try:
-        for field in Message.whole(data).fields():
+        for field in WireMessage.whole(data).fields():
             assert 0 <= field.start <= field.end <= len(data)
     except WireError:
         pass
+
+
+def test_fields_of_a_number_come_in_order() -> None:
+    inner = b"".join(varint(2 << 3 | BYTES) + varint(1) + name for name in (b"a", b"b"))
+    data = varint(1 << 3 | BYTES) + varint(len(inner)) + inner + varint(3 << 3) + varint(7)
+    message = WireMessage.whole(data + data)
+    assert [list(part.texts(2)) for part in message.parts(1)] == [["a", "b"]] * 2
+    assert [list(part.parts(9)) for part in message.parts(1)] == [[], []]
+    for read in (message.parts, message.texts):
+        with pytest.raises(WireError):
+            list(read(3))
