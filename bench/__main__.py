@@ -8,7 +8,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 SUBJECTS = (
-    "hop", "nodes", "instances", "startup", "models", "udf_build", "udf_pass", "translation", "ocr", "offline", "npu",
+    "hop", "nodes", "instances", "startup", "models", "udf_build", "udf_pass", "translation", "update", "ocr",
+    "offline", "npu",
 )
 BY_NAME_ONLY = ("soak",)
 

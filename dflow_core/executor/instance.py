@@ -113,8 +113,8 @@ class InstanceRunner:
         doer = self._worker or self._runner
         return doer.current if doer else None
 
-    def load(self) -> None:
-        """Load the model and initialise its functions; may take long and raise anything."""
+    def load(self, warm: bool = False) -> None:
+        """Load the model and initialise its functions, and run it once if asked; may take long and raise anything."""
         plan, model = self._plan, self._model
         context = WorkerContext(
             node=model.name, instance=plan.index, instance_count=plan.count, device=plan.device,
@@ -140,7 +140,7 @@ class InstanceRunner:
             worker.open(links)
             return
         self._outlet = Outlet(plan, self._group, self.gate, self._alloc)
-        funcs = init_functions(model, worker, params)
+        funcs = init_functions(model, worker, params, warm)
         dead = [(part.trans_id, part.data_label, part.ports) for part in self._dead_parts]
         if self._options.get("trace"):
             self._trace = CallTrace(self._options["trace"], model.name, plan.index)

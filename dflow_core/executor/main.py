@@ -324,7 +324,7 @@ class _Executor:
 
     def _live(self, instance: _Instance) -> None:
         try:
-            instance.runner.load()
+            instance.runner.load(warm=self._hold)  # who waits to take over has time for that
         except BaseException as error:
             failure = _failure(error, instance.plan)
             self._post(lambda: self._not_loaded(failure))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import deque
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from dflow_core.errors import CompileError, DflowError, TensorError, UsageError
 from dflow_core.message import FlowMsg, describe
 from dflow_core.model import PneModel
 from dflow_core.spi import FlowFunc, FuncParams, ModelWorker, NodeWorker, RunContext, WorkerContext, WorkerLoader
-from dflow_core.types import Array, data_type_of
+from dflow_core.types import Array, DataType, TensorSpec, data_type_of, numpy_dtype_of
 
 _SHORT = 0.005
 """Seconds of a call up to which the next one is begun before it ends."""
@@ -67,6 +68,14 @@ class ModelFunc(FlowFunc):
             results = self._worker.execute(arrays, context.alloc)
             self._learn(context.now() - began)
             self._send(context, results)
+
+    def warm_up(self) -> None:
+        """Run the model once on zeros if its inputs are known, because the first run of a model takes much longer."""
+        inputs = [_zeros(spec) for spec in self._worker.inputs]
+        given = [array for array in inputs if array is not None]
+        if len(given) == len(inputs):
+            with contextlib.suppress(Exception):  # zeros need not be anything it can work on; what is fed will tell
+                self._worker.execute(given, np.empty)
 
     def failure(self) -> DflowError | None:
         return self._worker.failure()
@@ -134,6 +143,12 @@ class ModelFunc(FlowFunc):
         return array
 
 
+def _zeros(spec: TensorSpec) -> Array | None:
+    if spec.shape is None or min(spec.shape, default=0) < 0 or spec.dtype in (DataType.STRING, DataType.UNDEFINED):
+        return None
+    return np.zeros(spec.shape, numpy_dtype_of(spec.dtype))
+
+
 def load_functions(
     model: PneModel, loader: WorkerLoader, context: WorkerContext, params: FuncParams
 ) -> list[FlowFunc]:
@@ -153,8 +168,16 @@ def load_functions(
     return init_functions(model, worker, params)
 
 
-def init_functions(model: PneModel, worker: ModelWorker | Sequence[FlowFunc], params: FuncParams) -> list[FlowFunc]:
+def init_functions(
+    model: PneModel, worker: ModelWorker | Sequence[FlowFunc], params: FuncParams, warm: bool = False
+) -> list[FlowFunc]:
     """The functions of a loaded model, initialised, each object once.
+
+    Args:
+        model: The model.
+        worker: What its loader gave.
+        params: What functions are told.
+        warm: Whether a model is to run once before anybody waits for it.
 
     Raises:
         Whatever user code or the engine raises.
@@ -164,4 +187,6 @@ def init_functions(model: PneModel, worker: ModelWorker | Sequence[FlowFunc], pa
         raise CompileError(f"engine {model.engine} gave {len(funcs)} functions for {len(model.functions)}")
     for func in dict.fromkeys(funcs):
         func.init(params)
+        if warm and isinstance(func, ModelFunc):
+            func.warm_up()
     return funcs

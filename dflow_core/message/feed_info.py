@@ -40,7 +40,8 @@ class FeedInfo:
 
     def __post_init__(self) -> None:
         for name in ("start_time", "end_time", "flow_flags", "transaction_id", "route_label"):
-            if not isinstance(value := getattr(self, name), SupportsIndex):
+            value = getattr(self, name)
+            if type(value) is not int and not isinstance(value, SupportsIndex):  # asking the protocol takes 5 us
                 raise UsageError(f"FeedInfo({name}=...): expected a whole number, got {value!r}")
         data: object = self.user_data
         if not isinstance(data, (bytes, bytearray, memoryview)):

@@ -322,3 +322,41 @@ def test_a_worker_that_can_run_nothing_any_more_is_told_of(setup: Setup, monkeyp
     gone = ClosedError("the device is gone")
     monkeypatch.setattr(setup.worker, "failure", lambda: gone)
     assert setup.runner.failure() is gone
+
+
+@dataclass
+class Recorder(ModelWorker):
+    """Remembers the arrays it was run on."""
+
+    inputs: tuple[TensorSpec, ...]
+    fails: bool = False
+    outputs = ()
+    ran: list[list[tuple[str, tuple[int, ...], float]]] = field(default_factory=list)
+
+    def execute(self, inputs: Sequence[Array], alloc: OutputAlloc) -> Sequence[Array]:
+        self.ran.append([(str(array.dtype), array.shape, float(array.sum())) for array in inputs])
+        if self.fails:
+            raise ValueError("zeros are no input")
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+FLOAT, INT = TensorSpec(DataType.FLOAT, (2, 3)), TensorSpec(DataType.INT64, ())
+
+
+@pytest.mark.parametrize(("inputs", "ran"), [
+    ((FLOAT,), [[("float32", (2, 3), 0.0)]]),
+    ((FLOAT, INT), [[("float32", (2, 3), 0.0), ("int64", (), 0.0)]]),
+    ((TensorSpec(DataType.BOOL, (0, 4)),), [[("bool", (0, 4), 0.0)]]),
+    ((FLOAT, TensorSpec(DataType.FLOAT, (-1, 3))), []),
+    ((TensorSpec(DataType.FLOAT),), []),
+    ((TensorSpec(DataType.UNDEFINED, (2,)),), []),
+    ((TensorSpec(DataType.STRING, (2,)),), []),
+])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_model_is_run_once_on_zeros_where_that_can_be_and_whatever_it_says_of_them(inputs, ran, fails) -> None:
+    worker = Recorder(inputs, fails)
+    ModelFunc(worker).warm_up()
+    assert worker.ran == ran
