@@ -28,6 +28,7 @@ from dflow_core.executor.node_runner import NodeRunner
 from dflow_core.executor.repeating import repeat
 from dflow_core.executor.stream_inline import InlineStream
 from dflow_core.executor.stream_runner import StreamRunner
+from dflow_core.executor.trace import CallTrace
 from dflow_core.executor.unwanted import Unwanted
 from dflow_core.message import Block, FlowMsg, HeapBlock, reset_current_transaction, set_current_transaction
 from dflow_core.model import ExceptionNote, FlowModel, PneModel, UdfModel, called_options, called_part, own_part
@@ -81,6 +82,7 @@ class InlineBackend(Backend):
         self._turn = threading.Condition(threading.RLock())
         self._streams: dict[tuple[str, int], tuple[InlineStream, int]] = {}
         self._makers: dict[str, Callable[[PneModel], NodeRunner]] = {}
+        self._traces: dict[str, CallTrace] = {}
         on_failure = self._note_failure if records else None
 
         self._loaders, self._udf_factory, self._threads, self._options = loaders, udf_factory, threads, options
@@ -112,13 +114,22 @@ class InlineBackend(Backend):
             sink=self._keep if self._only else self._sink(self._relation.submodels[name].outputs),
             alloc=self.alloc, clock=self._clock, keep_exceptions=True, called=called, on_failure=self._on_failure,
             unwanted=Unwanted(CancelReader(self._cancelled)), limits=AlignLimits.of(self._options),
-            desk=self._exceptions.desk(name),
+            desk=self._exceptions.desk(name), on_call=self._trace_of(name),
         )
         if name not in self._runners:
             self._runners[name] = runner
             if not self._only:
                 self._start_streams(part, funcs)
         return runner
+
+    def _trace_of(self, node: str) -> Callable[[int, float, float], None] | None:
+        """What takes the calls of a node down, also after it was exchanged; None without the option."""
+        folder = self._options.get("trace", "")
+        if not folder or self._only:
+            return None
+        if node not in self._traces:
+            self._traces[node] = CallTrace(folder, node, 0)
+        return self._traces[node].call
 
     def _load_called(self, name: str, inner: InlineBackend) -> CalledGraph:
         self._inner[name], roots = inner, inner._relation
@@ -293,6 +304,8 @@ class InlineBackend(Backend):
         for runner in self._runners.values():
             runner.close()
         self._runners.clear()
+        for trace in self._traces.values():
+            trace.close()
         for inner in self._inner.values():
             inner.close()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dflow_core.executor import note_updates, read_calls, trace, write_timeline
+from tests.unit.executor.support import Func, Node, inline
 
 
 class Clock:
@@ -73,3 +74,20 @@ def test_a_closed_trace_takes_nothing_more_and_names_make_safe_files(tmp_path) -
     calls.close()
     (path,) = tmp_path.iterdir()
     assert path.name.startswith("a_b_c#3-") and read_calls(tmp_path) == []
+
+
+def test_calls_of_an_inline_graph_are_taken_down_too(tmp_path):
+    """BC-065: the option is in force in both modes."""
+    def picky(x):
+        if x == 2:
+            raise ValueError(x)
+        return x
+
+    nodes = [Node("first", Func(picky), ["x"]), Node("second", Func(lambda x: x), ["first:0"])]
+    client = inline(nodes, ["x"], ["second:0"], options={"trace": str(tmp_path)})
+    for value in (1, 2, 3):
+        client.feed({0: value})
+    client.close()
+    found = sorted((call["node"], call["trans_id"]) for call in read_calls(tmp_path))
+    assert found == [("first", 1), ("first", 2), ("first", 3), ("second", 1), ("second", 3)]
+    assert all(call["start"] <= call["end"] for call in read_calls(tmp_path))
