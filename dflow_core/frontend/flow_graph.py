@@ -14,6 +14,7 @@ from dflow_core.errors import ClosedError, DflowError, DroppedError, UsageError
 from dflow_core.frontend.controls import Controls, Seconds
 from dflow_core.frontend.default_session import DefaultSession
 from dflow_core.frontend.handle import Transaction
+from dflow_core.frontend.shortage import told_shortages
 from dflow_core.frontend.values import bind_inputs, check_values, output_indexes, to_result, to_values, value_or_error
 from dflow_core.message import FeedInfo, alloc_tensor
 from dflow_core.options import resolve, seconds
@@ -80,7 +81,8 @@ class FlowGraph(Controls, data.FlowGraph):
             raise UsageError(f"graph {self.name!r} is running already")
         deployer = resolve({}, self.options).deployer if self.mode == "process" else ""
         session = self._session or DefaultSession.get(deployer=deployer)
-        self._running = session.run(self, mode=self.mode)
+        with told_shortages(f"graph {self.name!r} cannot be started"):
+            self._running = session.run(self, mode=self.mode)
         self._was_closed = False
 
     def in_session(self) -> DFlowSession:

@@ -7,12 +7,13 @@ made anew from the functions in them; what a cache holds stays where it is.
 from __future__ import annotations
 
 import functools
+import io
+import pickle
 import sys
-from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cloudpickle import Pickler
@@ -45,11 +46,7 @@ def pickler_class() -> type[Pickler]:
     import cloudpickle
 
     class MessagePickler(cloudpickle.Pickler):  # type: ignore[misc]  # untyped library
-        """Knows the decorated functions of the standard library."""
-
-        dispatch_table: ClassVar[Mapping[type, object]] = ChainMap(
-            {functools.cached_property: _reduce_property}, cloudpickle.Pickler.dispatch_table
-        )
+        """Knows the decorated functions of the standard library, and takes no open files."""
 
         def goes_by_name(self, obj: object) -> bool:
             """Whether the reader can import an object."""
@@ -61,13 +58,21 @@ def pickler_class() -> type[Pickler]:
                 return _cached, (obj.__wrapped__, parameters["maxsize"], parameters["typed"])
             if isinstance(obj, FunctionType) and _is_dispatcher(obj) and not self.goes_by_name(obj):
                 return _dispatcher, (tuple(vars(obj)["registry"].items()),)
+            if type(obj) is functools.cached_property:
+                return _cached_property, (obj.func, obj.attrname)
+            if isinstance(obj, io.TextIOWrapper):
+                return getattr, (sys, _stream_name(obj))
             return super().reducer_override(obj)
 
     return MessagePickler
 
 
-def _reduce_property(one: functools.cached_property[object]) -> tuple[object, ...]:
-    return _cached_property, (one.func, one.attrname)
+def _stream_name(stream: io.TextIOWrapper) -> str:
+    """Which of the standard streams it is; cloudpickle would send the content of any other file along."""
+    for name in ("stdin", "stdout", "stderr"):
+        if stream is getattr(sys, name):
+            return name
+    raise pickle.PicklingError("an open file belongs to its process")
 
 
 def _cached_property(func: Callable[[object], object], name: str | None) -> functools.cached_property[object]:

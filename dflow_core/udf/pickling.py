@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import pickle
-import sys
 import threading
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
@@ -78,14 +77,6 @@ def goes_by_name(obj: object, named: object) -> bool:
     return module is not None and not travels_by_value(module)
 
 
-def _stream_name(stream: io.TextIOWrapper) -> str:
-    """Which of the standard streams it is; cloudpickle would send the content of any other file along."""
-    for name in ("stdin", "stdout", "stderr"):
-        if stream is getattr(sys, name):
-            return name
-    raise pickle.PicklingError("an open file belongs to its process")
-
-
 def _new_module(name: str) -> ModuleType:
     return ModuleType(name)
 
@@ -106,22 +97,22 @@ def _reduce_code(code: CodeType) -> tuple[object, ...]:
 
 @cache
 def _pickler_class() -> type[Pickler]:
+    import cloudpickle
+
     base = pickler_class()
 
     class Pickler_(base):  # type: ignore[misc, valid-type]  # untyped library
-        """Takes modules by value without going in circles, and no open files."""
+        """Takes modules by value without going in circles."""
 
         has_code = False
         dispatch_table: ClassVar[Mapping[type, object]] = ChainMap(
-            {CodeType: _reduce_code}, base.dispatch_table
+            {CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table
         )
 
         def goes_by_name(self, obj: object) -> bool:
             return goes_by_name(obj, obj)
 
         def reducer_override(self, obj: object) -> object:
-            if isinstance(obj, io.TextIOWrapper):
-                return getattr, (sys, _stream_name(obj))
             if isinstance(obj, ModuleType) and travels_by_value(obj):
                 self.has_code = True
                 content = {k: v for k, v in vars(obj).items() if k not in _OF_THE_IMPORT}

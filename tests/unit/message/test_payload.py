@@ -183,6 +183,18 @@ def test_arrays_of_strings_of_any_length_say_what_to_make_of_them() -> None:
         encode(np.array(["a", "bb"], np.dtypes.StringDType()), MsgInfo())
 
 
+def test_open_files_do_not_travel_and_standard_streams_are_those_of_the_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open(tmp_path / "x", "w+") as file:
+        with pytest.raises(PackagingError, match="open file belongs to its process"):
+            encode({"file": file}, MsgInfo())
+        monkeypatch.setattr(sys, "stdout", file)
+        msg = encode([file], MsgInfo())
+        monkeypatch.undo()
+        assert decode(msg) == [sys.stdout]
+
+
 @pytest.mark.parametrize("array", [np.zeros(2, np.complex64), np.zeros(2, "M8[s]"), np.zeros(2, [("a", "i4")])])
 def test_arrays_no_tensor_can_hold_are_refused(array: np.ndarray) -> None:
     with pytest.raises(TensorError, match="cannot be sent"):
