@@ -42,7 +42,7 @@ from dflow_core.executor import (
 )
 from dflow_core.graph import FlowGraph, Place
 from dflow_core.message import Block
-from dflow_core.model import GRAPH_OPTIONS, DeployPlan, FlowModel, ModelRelation, PneModel, UdfModel
+from dflow_core.model import GRAPH_OPTIONS, DeployPlan, FlowModel, PneModel, UdfModel
 from dflow_core.options import Options, Value, as_texts, from_texts, normalize, resolve
 from dflow_core.plugins import PluginRegistry, load_plugins
 from dflow_core.recording import Keeper, Recorder
@@ -78,7 +78,7 @@ class RunningGraph:
         self.client = (OrderedClient if options.ordered else GraphClient)(
             model.name, relation.input_names, relation.output_names, backend, options.max_unfetched,
             observer=recorder,
-            limits=_result_limits(options, relation),
+            limits=_result_limits(options, model),
             catches=options.exception_catch,
             needs=needed_inputs(model) if len(relation.root.inputs) > 1 else None,
         )
@@ -391,7 +391,9 @@ def _recorder(model: FlowModel, options: Options) -> Recorder | None:
     return Recorder(options.record, model, Keeper(options.record_good, options.record_limit))
 
 
-def _result_limits(options: Options, relation: ModelRelation) -> AlignLimits:
+def _result_limits(options: Options, model: FlowModel) -> AlignLimits:
     """How long results wait for each other: as long as each of the joins before them may wait, and once more."""
-    turns = 1 + (relation.joins_in_a_row if options.align_max_cache and options.align_timeout else 0)
-    return AlignLimits(options.align_max_cache, turns * options.align_timeout, options.align_drop)
+    limits = AlignLimits(options.align_max_cache, options.align_timeout, options.align_drop)
+    longest = max([limits.timeout, *(limits.with_own(sub.options).timeout for sub in model.submodels.values())])
+    turns = model.relation.joins_in_a_row if limits and limits.timeout else 0
+    return dataclasses.replace(limits, timeout=limits.timeout + turns * longest)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeGuard
 
 import numpy as np
@@ -226,12 +226,18 @@ class AlignLimits:
     drop: bool = False
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> AlignLimits:
-        """From graph options as texts."""
-        return cls(
+    def of(cls, options: Mapping[str, str], node: NodeOptions | None = None) -> AlignLimits:
+        """From graph options as texts; what a node says itself goes before them."""
+        found = cls(
             int(options.get("align_max_cache") or 0), float(options.get("align_timeout") or 0),
             options.get("align_drop", "0") == "1",
         )
+        return found if node is None else found.with_own(node)
+
+    def with_own(self, node: NodeOptions) -> AlignLimits:
+        """The limits that are in force at a node, where these are those of the graph."""
+        own = {"max_cache": node.align_max_cache, "timeout": node.align_timeout, "drop": node.align_drop}
+        return replace(self, **{name: value for name, value in own.items() if value is not None})  # type: ignore[arg-type]
 
     def __bool__(self) -> bool:
         return self.max_cache > 0
@@ -263,6 +269,8 @@ class NodeOptions:
         restart_delay: Seconds before an executor that died soon after its start is started for the second time in a
             row; the first start follows at once, and each further pause is twice as long.
         restart_delay_max: The longest such pause, seconds. One that has lived longer than that did not die soon.
+        align_max_cache, align_timeout, align_drop: Limits of the alignment of its inputs, as the options of the graph
+            that have these names; None is what the graph says.
     """
 
     instances: int = 1
@@ -277,3 +285,6 @@ class NodeOptions:
     restart_window: float = 60.0
     restart_delay: float = 0.05
     restart_delay_max: float = 1.0
+    align_max_cache: int | None = None
+    align_timeout: float | None = None
+    align_drop: bool | None = None

@@ -50,7 +50,8 @@ def serialize_options(options: NodeOptions) -> pb.NodeOptions:
         instances=options.instances, threads=options.threads, env=options.env, call_timeout=options.call_timeout,
         on_error=options.on_error, restarts=options.restarts, process=options.process, dispatch=options.dispatch,
         when_lost=options.when_lost, restart_window=options.restart_window, restart_delay=options.restart_delay,
-        restart_delay_max=options.restart_delay_max,
+        restart_delay_max=options.restart_delay_max, align_max_cache=options.align_max_cache,
+        align_timeout=options.align_timeout, align_drop=options.align_drop,  # type: ignore[arg-type]  # None leaves it out
     )
 
 
@@ -59,6 +60,9 @@ def deserialize_options(proto: pb.NodeOptions) -> NodeOptions:
     known = NodeOptions(
         proto.instances, proto.threads, proto.env, proto.call_timeout, proto.on_error, proto.restarts, proto.process,
         proto.dispatch, proto.when_lost or "restart",
+        align_max_cache=proto.align_max_cache if proto.HasField("align_max_cache") else None,
+        align_timeout=proto.align_timeout if proto.HasField("align_timeout") else None,
+        align_drop=proto.align_drop if proto.HasField("align_drop") else None,
     )
     if not proto.restart_window:
         return known

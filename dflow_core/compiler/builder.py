@@ -24,7 +24,7 @@ from dflow_core.compiler.passes import (
 from dflow_core.compiler.relation import build_relation
 from dflow_core.compiler.report import BuildReport
 from dflow_core.errors import GraphError, PackagingError, PluginError
-from dflow_core.graph import FlowGraph, exception_faults
+from dflow_core.graph import FlowGraph, option_faults
 from dflow_core.model import GRAPH_OPTIONS, FlowModel, PneModel
 from dflow_core.options import as_texts, normalize, resolve
 from dflow_core.plugins import PluginRegistry
@@ -96,8 +96,7 @@ class FlowModelBuilder:
         options = resolve(self._session, graph.options)
         describe = Describer(self._registry, graph, self._session)
         faults = list(graph.faults(describe))
-        if options.exception_catch:
-            faults += exception_faults(graph, options.align_max_cache)
+        faults += option_faults(graph, options)
         if faults:
             raise GraphError(graph.name, faults)
         lowered: IrGraph = lower(graph, describe=describe)

@@ -19,7 +19,7 @@ from dflow_core.graph import (
     ModelProcessPoint,
     ProcessPoint,
     TimeBatch,
-    exception_faults,
+    option_faults,
 )
 from dflow_core.model import inspect_om
 from dflow_core.options import resolve
@@ -117,8 +117,7 @@ def check_graph(
     for node, _, scope in walk(graph):
         faults += _builtin_faults(node, registry, scope)
     options = resolve(session, graph.options)
-    if options.exception_catch:
-        faults += exception_faults(graph, options.align_max_cache)
+    faults += option_faults(graph, options)
     limit = options.max_in_flight
     if limit and not faults:
         with contextlib.suppress(DflowError):  # what stands in its way is told when it is compiled

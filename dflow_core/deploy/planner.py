@@ -30,6 +30,7 @@ from dflow_core.model import (
     called_by,
 )
 from dflow_core.options import Options
+from dflow_core.types import AlignLimits
 
 _HOW = {
     "free": "one queue, who is free takes work",
@@ -66,6 +67,7 @@ def plan_deployment(
     callers = called_by(model.relation)
     placed = {one.node: _settled(model, one, notes, one.node in callers) for one in wanted}
     notes += call_notes(model, placed)
+    notes += _limit_notes(model, AlignLimits(options.align_max_cache, options.align_timeout, options.align_drop))
     queues = Queues(model, options.queue_depth, placed)
     counts = {name: len(one.places) for name, one in placed.items()}
     budget = share_threads(model, resources.cpus, shares_process, counts)
@@ -111,6 +113,19 @@ def _settled(model: FlowModel, placement: NodePlacement, notes: list[str], is_ca
         dispatch, why = "transaction", ", because what it joins must meet in one instance"
     notes.append(f"{sub.name}: {count} instances, {_HOW[dispatch]}{why}")
     return replace(placement, dispatch=dispatch)
+
+
+def _limit_notes(model: FlowModel, limits: AlignLimits) -> list[str]:
+    """What nodes with limits of alignment of their own wait for."""
+    notes = []
+    for name, sub in model.submodels.items():
+        own = limits.with_own(sub.options)
+        if own != limits:
+            patience = f"{own.timeout:g} s" if own.timeout else "without a limit of time"
+            given_up = "dropped" if own.drop else "given out"
+            text = f"in {own.max_cache} sets at most, {patience}; what is given up is {given_up}" if own else "for ever"
+            notes.append(f"{name}: parts of its inputs wait {text} (its own limits)")
+    return notes
 
 
 def _processes(

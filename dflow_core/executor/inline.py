@@ -113,7 +113,7 @@ class InlineBackend(Backend):
             part, [wrap(name, func) for func in funcs] if wrap is not None else funcs, instance=0,
             sink=self._keep if self._only else self._sink(self._relation.submodels[name].outputs),
             alloc=self.alloc, clock=self._clock, keep_exceptions=True, called=called, on_failure=self._on_failure,
-            unwanted=Unwanted(CancelReader(self._cancelled)), limits=AlignLimits.of(self._options),
+            unwanted=Unwanted(CancelReader(self._cancelled)), limits=AlignLimits.of(self._options, part.options),
             desk=self._exceptions.desk(name), on_call=self._trace_of(name),
         )
         if name not in self._runners:

@@ -132,7 +132,7 @@ class InstanceRunner:
             self._worker = worker
             folder = self._options.get("trace", "")
             trace = trace_file(folder, model.name, plan.index) if folder else ""
-            limits = AlignLimits.of(self._options)
+            limits = AlignLimits.of(self._options, model.options)
             links = NodeLinks(
                 self._group, plan, params, self._dead_parts, trace, limits, self._catches, self._raised,
                 self._group.board(BOARD, CANCEL_WORDS),
@@ -153,7 +153,7 @@ class InstanceRunner:
             unwanted=Unwanted(
                 CancelReader(self._group.board(BOARD, CANCEL_WORDS)), lambda size: self._group.alloc(size, 0.0)
             ),
-            limits=AlignLimits.of(self._options),
+            limits=AlignLimits.of(self._options, model.options),
             desk=ExceptionDesk(model.name, plan.index, self._raised) if self._catches else None,
         )
         self._inputs = [reader(self._group, name, plan.notices) for name in plan.inputs]

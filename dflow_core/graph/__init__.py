@@ -3,7 +3,7 @@
 Imports message, errors, types and options; nothing else of the core.
 """
 
-from dflow_core.graph.alignment import exception_faults
+from dflow_core.graph.alignment import option_faults
 from dflow_core.graph.attributes import NODE_ATTRIBUTES, OVERFLOWS, Attribute, AttrValue, QueueSettings
 from dflow_core.graph.batching import Batch, CountBatch, TimeBatch
 from dflow_core.graph.check_types import Describe, PointDescription
@@ -74,12 +74,12 @@ __all__ = [
     "WireField",
     "WireMessage",
     "deserialize_graph",
-    "exception_faults",
     "find_place",
     "graph_fingerprint",
     "load_graph",
     "name_scope",
     "onnx_weight_files",
+    "option_faults",
     "point_from_bytes",
     "point_to_bytes",
     "read_compile_config",

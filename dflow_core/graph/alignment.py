@@ -6,7 +6,8 @@ from datetime import timedelta
 
 from dflow_core.errors import Fault, OptionError
 from dflow_core.graph.node import FlowNode, GraphView
-from dflow_core.options import seconds
+from dflow_core.options import Options, seconds
+from dflow_core.types import AlignLimits
 
 MAX_CACHE = 1024
 MAX_TIMEOUT = 600.0
@@ -51,6 +52,17 @@ def contains_n_mapping(graph: GraphView) -> bool:
     return any(map(_is_n_mapping, graph.nodes))
 
 
+def option_faults(graph: GraphView, options: Options) -> list[Fault]:
+    """What its options ask of a graph and it cannot give.
+
+    Args:
+        graph: The graph.
+        options: Those in force.
+    """
+    faults = exception_faults(graph, options.align_max_cache) if options.exception_catch else []
+    return faults + limit_faults(graph, AlignLimits(options.align_max_cache, options.align_timeout, options.align_drop))
+
+
 def exception_faults(graph: GraphView, max_cache: int, scope: str = "") -> list[Fault]:
     """What stands in the way of catching exceptions.
 
@@ -69,6 +81,27 @@ def exception_faults(graph: GraphView, max_cache: int, scope: str = "") -> list[
         inner = node.point.nested if node.point is not None else None
         if inner is not None:
             faults += exception_faults(inner, max_cache, f"{scope}{node.name}/")
+    return faults
+
+
+def limit_faults(graph: GraphView, limits: AlignLimits, scope: str = "") -> list[Fault]:
+    """Nodes with limits of their own that are never in force.
+
+    Args:
+        graph: The graph.
+        limits: Those of the graph.
+        scope: Names of the nodes around the graph, each with a slash.
+    """
+    faults: list[Fault] = []
+    for node in graph.nodes:
+        own = node.options
+        if (own.align_timeout is not None or own.align_drop is not None) and not limits.with_own(own):
+            message = "limits of alignment of its own, but no number of sets (align_max_cache) puts them in force"
+            hint = "set align_max_cache too, here or for the graph with set_inputs_align_attrs"
+            faults.append(Fault("alignment", scope + node.name, "", message, hint))
+        inner = node.point.nested if node.point is not None else None
+        if inner is not None:
+            faults += limit_faults(inner, limits, f"{scope}{node.name}/")
     return faults
 
 

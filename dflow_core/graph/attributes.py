@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from dflow_core.errors import OptionError
-from dflow_core.options import nearest, seconds
+from dflow_core.options import nearest, parse, seconds
 from dflow_core.types import NodeOptions
 
 AttrValue: TypeAlias = bool | int | str
@@ -116,7 +116,7 @@ def changed_options(current: NodeOptions, changes: Mapping[str, object]) -> Node
     Raises:
         OptionError: an unknown name (with the nearest known ones), or a value it cannot have.
     """
-    values: dict[str, int | float | str] = {}
+    values: dict[str, int | float | str | None] = {}
     for name, value in changes.items():
         if name not in _NODE_OPTIONS:
             known = (*_NODE_OPTIONS, "depth", "engine")
@@ -132,7 +132,9 @@ def changed_options(current: NodeOptions, changes: Mapping[str, object]) -> Node
     return changed
 
 
-def _checked(name: str, value: object) -> int | float | str:
+def _checked(name: str, value: object) -> int | float | str | None:
+    if name.startswith("align_"):
+        return None if value is None else parse(name, value)
     if name in _DURATIONS:
         found = seconds(value, name)
         if name == "restart_window" and not found:

@@ -346,7 +346,8 @@ class FlowNode:
 
         Args:
             options: `instances`, `threads`, `env`, `call_timeout`, `on_error`, `restarts`, `when_lost`, `process`,
-                `dispatch` (see NodeOptions), `depth` (of the queues behind all outputs), `engine` (id of its engine).
+                `dispatch`, `align_max_cache` and the like (see NodeOptions), `depth` (of the queues behind all
+                outputs), `engine` (id of its engine).
 
         Raises:
             OptionError: an unknown option (with the nearest known ones), or a value it cannot have.

@@ -41,7 +41,7 @@ class Value(_message.Message):
     def __init__(self, text: _Optional[str] = ..., flag: bool = ..., integer: _Optional[int] = ..., number: _Optional[float] = ..., data_type: _Optional[int] = ..., list: _Optional[_Union[ListValue, _Mapping]] = ...) -> None: ...
 
 class NodeOptions(_message.Message):
-    __slots__ = ("instances", "threads", "env", "call_timeout", "on_error", "restarts", "process", "dispatch", "when_lost", "restart_window", "restart_delay", "restart_delay_max")
+    __slots__ = ("instances", "threads", "env", "call_timeout", "on_error", "restarts", "process", "dispatch", "when_lost", "restart_window", "restart_delay", "restart_delay_max", "align_max_cache", "align_timeout", "align_drop")
     INSTANCES_FIELD_NUMBER: _ClassVar[int]
     THREADS_FIELD_NUMBER: _ClassVar[int]
     ENV_FIELD_NUMBER: _ClassVar[int]
@@ -54,6 +54,9 @@ class NodeOptions(_message.Message):
     RESTART_WINDOW_FIELD_NUMBER: _ClassVar[int]
     RESTART_DELAY_FIELD_NUMBER: _ClassVar[int]
     RESTART_DELAY_MAX_FIELD_NUMBER: _ClassVar[int]
+    ALIGN_MAX_CACHE_FIELD_NUMBER: _ClassVar[int]
+    ALIGN_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    ALIGN_DROP_FIELD_NUMBER: _ClassVar[int]
     instances: int
     threads: int
     env: str
@@ -66,7 +69,10 @@ class NodeOptions(_message.Message):
     restart_window: float
     restart_delay: float
     restart_delay_max: float
-    def __init__(self, instances: _Optional[int] = ..., threads: _Optional[int] = ..., env: _Optional[str] = ..., call_timeout: _Optional[float] = ..., on_error: _Optional[str] = ..., restarts: _Optional[int] = ..., process: _Optional[str] = ..., dispatch: _Optional[str] = ..., when_lost: _Optional[str] = ..., restart_window: _Optional[float] = ..., restart_delay: _Optional[float] = ..., restart_delay_max: _Optional[float] = ...) -> None: ...
+    align_max_cache: int
+    align_timeout: float
+    align_drop: bool
+    def __init__(self, instances: _Optional[int] = ..., threads: _Optional[int] = ..., env: _Optional[str] = ..., call_timeout: _Optional[float] = ..., on_error: _Optional[str] = ..., restarts: _Optional[int] = ..., process: _Optional[str] = ..., dispatch: _Optional[str] = ..., when_lost: _Optional[str] = ..., restart_window: _Optional[float] = ..., restart_delay: _Optional[float] = ..., restart_delay_max: _Optional[float] = ..., align_max_cache: _Optional[int] = ..., align_timeout: _Optional[float] = ..., align_drop: bool = ...) -> None: ...
 
 class ProcessFunc(_message.Message):
     __slots__ = ("name", "in_index", "out_index", "gather", "holds_inputs", "stream_input", "n_mapping", "generator")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from dflow_core.udf import MetaRunContext
 from tests.semantics.rules import Rule, rules
 from tests.system.case_support import wait_until
 
+MODELS = Path(__file__).resolve().parent.parent / "data" / "models"
 SOON = 0.02
 """Seconds until incomplete sets are given up: every test waits for that."""
 
@@ -385,3 +387,23 @@ def test_in_a_graph_that_is_called_it_ends_the_call_and_nothing_else(mode: str) 
     with graph:
         assert graph(number(3), timeout=20).tolist() == [564000, 0]  # type: ignore[attr-defined]
         assert graph(number(1), timeout=20).tolist() == [0, 0]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("mode", ["inline", "process"])
+def test_a_model_node_gives_up_by_its_own_limits_and_others_by_those_of_the_graph(mode: str) -> None:
+    """Section 8: limits of one node; those of functions are in `test_alignment` of pne_udf."""
+    x, y, z = (df.FlowData(name) for name in "xyz")
+    model = df.GraphProcessPoint(df.Framework.ONNX, MODELS / "add_float.onnx").fnode(2, 1, "model")
+    added = model.set_options(align_max_cache=2, align_timeout=SOON)(x, y)
+    graph = df.FlowGraph([both.fnode("waits")(added, z)], mode=mode)
+    three = np.ones(3, np.float32)
+    with graph:
+        graph.feed({"x": three, "z": three}, partial=True)
+        with pytest.raises(df.MissingError, match="input 1 did not come") as caught:
+            graph.fetch(timeout=30)
+        assert caught.value.node == "model"
+        graph.feed({"x": three, "y": three}, partial=True)
+        with pytest.raises(df.WaitTimeoutError):
+            graph.fetch(timeout=5 * SOON)
+        graph.feed({"z": three}, partial=True)
+        assert [part.tolist() for part in graph.fetch(timeout=30)] == [[2.0] * 3, [1.0] * 3]

@@ -117,3 +117,33 @@ def test_sets_that_are_dropped_name_the_node_and_the_input(restored, make) -> No
         assert (caught.value.node, caught.value.trans_id) == ("meets", 1)
         told, met = graph(number(1), number(1), timeout=30)
         assert met.tolist() == [0, 0, 0, 0]
+
+
+@df.pyflow
+def pair(a, b):
+    return [-1 if x is None else int(x[0]) for x in (a, b)]
+
+
+def value_node(name: str, inputs: int, built) -> df.FlowNode:
+    return pair.fnode(name)
+
+
+@pytest.mark.parametrize("mode", ["process", "inline"])
+@pytest.mark.parametrize("make", [cpp_node, python_node, value_node], ids=["cpp", "python", "values"])
+def test_a_node_gives_up_by_its_own_limits(restored, make, mode: str) -> None:
+    """The graph would wait for ever; the node drops what is incomplete soon, and says so in the plan."""
+    if make is cpp_node and mode == "inline":
+        pytest.skip("C++ functions run in processes")
+    x, y = df.FlowData("x"), df.FlowData("y")
+    join = make("meets", 2, restored).set_options(align_max_cache=4, align_timeout=0.1, align_drop=True)
+    with df.FlowGraph([join(x, y)], mode=mode) as graph:
+        for _ in range(2):
+            graph.feed({"x": number(1)}, partial=True)
+            with pytest.raises(df.MissingError, match="input 1 did not come") as caught:
+                graph.fetch(timeout=30)
+            assert caught.value.node == "meets"
+        assert graph(number(1), number(1), timeout=30) is not None
+        if mode == "process":
+            notes = graph.running.deployment.plan.notes
+            (note,) = (one for one in notes if one.startswith("meets: parts of its inputs"))
+            assert note.endswith("wait in 4 sets at most, 0.1 s; what is given up is dropped (its own limits)")

@@ -8,6 +8,8 @@ import pytest
 
 import dflow_core as df
 from dflow_core.errors import OptionError, UsageError
+from dflow_core.types import AlignLimits, NodeOptions
+from dflow_core.types_serde import deserialize_options, serialize_options
 
 
 @df.pyflow
@@ -117,3 +119,42 @@ def test_catching_exceptions_does_not_go_with_batches() -> None:
     g.set_exception_catch(True)
     with pytest.raises(df.GraphError, match=r"\[exceptions\] same input 0: a batch mixes transactions"), g:
         pass
+
+
+# ------------------------------------------------------------------------------------------- limits of one node's own
+
+
+def test_a_node_may_have_limits_of_its_own_each_of_them_or_some() -> None:
+    own = same.fnode("same").set_options(align_max_cache=4, align_timeout=timedelta(seconds=2), align_drop=True).options
+    assert (own.align_max_cache, own.align_timeout, own.align_drop) == (4, 2.0, True)
+    limits = AlignLimits(8, 0.5, False)
+    assert limits.with_own(own) == AlignLimits(4, 2.0, True)
+    assert limits.with_own(NodeOptions()) == limits
+    assert limits.with_own(NodeOptions(align_timeout=0.0)) == AlignLimits(8, 0.0, False)
+    assert not limits.with_own(NodeOptions(align_max_cache=0))
+    for options in (own, NodeOptions(), NodeOptions(align_drop=False)):
+        assert deserialize_options(serialize_options(options)) == options
+    assert same.fnode("again", align_drop=True).set_options(align_drop=None).options == NodeOptions()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("align_max_cache", 1025, "at most 1024"), ("align_max_cache", -1, "at least 0"), ("align_max_cache", "x", "x"),
+        ("align_timeout", 600.1, "at most 600"), ("align_timeout", -1, "0 seconds or more"),
+        ("align_drop", "perhaps", "perhaps"),
+        ("align_timeouts", 1, "align_timeout"),
+    ],
+)
+def test_other_limits_of_a_node_are_refused(name: str, value: object, said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        same.fnode("same").set_options(**{name: value})
+
+
+def test_limits_of_a_node_that_nothing_puts_in_force_are_a_fault() -> None:
+    idle = graph(same.fnode("idle").set_options(align_timeout=1.0))
+    with pytest.raises(df.GraphError, match=r"idle.*align_max_cache"):
+        idle.start()
+    idle.set_inputs_align_attrs(8)
+    idle.start()
+    idle.close()

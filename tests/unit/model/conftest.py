@@ -23,7 +23,7 @@ def graph_model() -> GraphModel:
     return GraphModel(
         name="detect", engine="CPU", inputs=(IMAGE,), outputs=(TensorSpec(DataType.BF16, ()),),
         functions=(FuncSpec("", (0,), (0,)),),
-        options=NodeOptions(2, 3, "/env ü", 1.5, "stop", 7, "p", "sticky", "degrade", 5.0, 0.0, 2.5),
+        options=NodeOptions(2, 3, "/env ü", 1.5, "stop", 7, "p", "sticky", "degrade", 5.0, 0.0, 2.5, 9, 0.25, True),
         framework="onnx", source=b"model" * 40, side_files={"b.bin": b"", "a/w.bin": b"weights"}, blob=b"\0\1",
         blob_tag="ov", settings={"precision": "f32"}, labels=("front", "outer"), balance="scatter",
     )
