@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from dflow_core.errors import CompileError, ModelFormatError, OptionError, PluginError
 from dflow_core.graph import Framework, GraphProcessPoint, WireError
@@ -16,7 +17,7 @@ from dflow_core.spi import CompileContext
 from dflow_pne_npu.compiling import AtcCompiler, AtcFailedError, arguments
 from dflow_pne_npu.engine import NpuEngine
 from dflow_pne_npu.installation import Installation
-from dflow_pne_npu.model_inputs import onnx_inputs, tensorflow_inputs
+from dflow_pne_npu.model_inputs import onnx_ports, tensorflow_inputs
 from dflow_pne_npu.plugin import instead
 from dflow_pne_npu.settings import read_settings
 
@@ -115,7 +116,6 @@ def test_no_compiler(tmp_path: Path, add_model: bytes) -> None:
 
 
 def test_an_unknown_operator_is_named(bench) -> None:
-    from onnx import TensorProto, helper
 
     sides = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [4])] for name in "xy"]
     graph = helper.make_graph([helper.make_node("Frobnicate", ["x"], ["y"])], "g", *sides)
@@ -174,6 +174,56 @@ def test_files_that_are_not_there(bench, tmp_path: Path, content: bytes | None, 
     for call in (bench.engine.describe, lambda point: bench.compile(point)):
         with pytest.raises(ModelFormatError, match=message):
             call(bench.point(path))
+
+
+@pytest.mark.parametrize(
+    ("settings", "described"),
+    [
+        ({}, (2, 1)), ({"input_shape": "a:1,4;b:1,4"}, (2, 1)), ({"out_nodes": "add:0"}, None),
+        ({"atc_options": "--out_nodes=add:0"}, None), ({"load_params": {"output_names": "add:0"}}, None),
+    ],
+)
+def test_the_ports_of_an_onnx_file_are_known_before_it_is_compiled(
+    bench, tmp_path: Path, add_model: bytes, settings: dict, described: tuple[int, int] | None
+) -> None:
+    """So that a graph is told of a wrong number of them at once; unless the user chooses others."""
+    file = tmp_path / "m.onnx"
+    file.write_bytes(add_model)
+    for model in (add_model, file):
+        found = bench.engine.describe(GraphProcessPoint(Framework.ONNX, model, **settings))
+        assert (None if found is None else (len(found.inputs), len(found.outputs))) == described
+
+
+def test_what_is_no_onnx_file_is_told_before_it_is_compiled(bench, tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"\xff" * 20)
+    with pytest.raises(ModelFormatError, match="not an ONNX model"):
+        bench.engine.describe(bench.point(tmp_path / "m.onnx"))
+    (tmp_path / "om.onnx").write_bytes(b"IMOD" + b"\xff" * 20)
+    assert bench.engine.describe(bench.point(tmp_path / "om.onnx")) is None
+
+
+@pytest.mark.parametrize("place", ["initializer", "constant"])
+def test_weights_in_files_beside_the_model_travel_to_the_compiler(bench, tmp_path: Path, place: str) -> None:
+    """Wherever in the model they are named; one that is missing or lies elsewhere is told."""
+    weight = helper.make_tensor("w", TensorProto.FLOAT, [4], np.full(4, 2, np.float32).tobytes(), raw=True)
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    entry = weight.external_data.add()
+    entry.key, entry.value = "location", "more/w.bin"
+    made = [helper.make_node("Add", ["x", "w"], ["y"], name="add")]
+    if place == "constant":
+        made.insert(0, helper.make_node("Constant", [], ["w"], value=weight, name="w"))
+    sides = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4])] for name in "xy"]
+    graph = helper.make_graph(made, "g", *sides, [weight] if place == "initializer" else [])
+    path = tmp_path / "m.onnx"
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+                     .SerializeToString())
+    with pytest.raises(ModelFormatError, match="cannot be read"):
+        bench.compile(bench.point(path))
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "w.bin").write_bytes(np.full(4, 2, np.float32).tobytes())
+    worker = bench.load(bench.compile(bench.point(path)))
+    assert worker.execute([np.ones((1, 4), np.float32)], np.empty)[0].tolist() == [[3, 3, 3, 3]]
 
 
 def test_the_compile_config(tmp_path: Path, add_model: bytes) -> None:
@@ -242,7 +292,7 @@ def test_shapes_must_fit_the_number_of_inputs(tmp_path: Path, add_model: bytes) 
 
 
 def test_model_files_are_read_as_far_as_needed(models: Path, add_model: bytes) -> None:
-    assert onnx_inputs(add_model) == ("a", "b")
+    assert onnx_ports(add_model) == (("a", "b"), ("y",))
     assert tensorflow_inputs((models / "two_outputs.pb").read_bytes()) == ("x",)
     with pytest.raises(WireError):
-        onnx_inputs(b"\xff\xff")
+        onnx_ports(b"\xff\xff")

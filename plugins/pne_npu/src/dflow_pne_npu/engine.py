@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Sequence
+import mmap
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from dflow_core.errors import CompileError, DflowError, ModelFormatError, PluginError
-from dflow_core.graph import Framework, GraphProcessPoint, ProcessPoint, WireError, onnx_weight_files
+from dflow_core.graph import Framework, GraphProcessPoint, ProcessPoint, WireBuffer, WireError, onnx_weight_files
 from dflow_core.model import GraphModel
 from dflow_core.spi import CompileContext, Engine, PointIO
 from dflow_core.types import DataType, FuncSpec, TensorSpec
 from dflow_pne_npu.bindings import Acl, AclError, IoInfo, ModelInfo, describe_model
 from dflow_pne_npu.compiling import AtcCompiler
 from dflow_pne_npu.installation import Installation
-from dflow_pne_npu.settings import Asked, read_settings
+from dflow_pne_npu.model_inputs import onnx_ports
+from dflow_pne_npu.settings import Asked, chooses_outputs, read_settings
 
 ENGINE_ID = "NPU"
 VERSION = "1"
@@ -50,10 +53,21 @@ class NpuEngine(Engine):
         self._acl: Acl | None = None
 
     def describe(self, point: ProcessPoint) -> PointIO | None:
-        """Nothing: names and shapes are those the compiler gives. A missing or empty file is found, though."""
-        if isinstance(point, GraphProcessPoint) and not point.graph_bytes:
-            _existing(point)
-        return None
+        """How many inputs and outputs an ONNX file has; their names, types and shapes are those the compiler gives.
+
+        Nothing of other files, nor where outputs are chosen; a missing or empty file is always found.
+        """
+        if not isinstance(point, GraphProcessPoint):
+            return None
+        with _viewed(point) as (data, label):
+            if point.framework is not Framework.ONNX or data[:4] == OM_MAGIC or chooses_outputs(point):
+                return None
+            try:
+                inputs, outputs = onnx_ports(data)
+            except WireError as cause:
+                raise _no_onnx(cause, label) from None
+        unknown = TensorSpec(DataType.UNDEFINED, None, "")
+        return PointIO((unknown,) * len(inputs), (unknown,) * len(outputs))
 
     def cache_key(self, point: ProcessPoint, context: CompileContext) -> bytes:
         """SHA-256 over the model, its side files, what is asked for, the chip and the compiler."""
@@ -175,12 +189,31 @@ def _side_files(framework: Framework, data: bytes, path: Path) -> dict[str, byte
     try:
         names = onnx_weight_files(data)
     except WireError as cause:
-        raise ModelFormatError(f"this is not an ONNX model, or it is damaged: {cause}", path=str(path)) from None
+        raise _no_onnx(cause, str(path)) from None
     outside = [name for name in names if Path(name).is_absolute() or ".." in Path(name).parts]
     if outside:
         text = f"its weights should lie in {outside[0]!r}, which is outside its own folder"
         raise ModelFormatError(text, path=str(path))
     return {name: (path.parent / name).read_bytes() for name in names}
+
+
+def _no_onnx(cause: WireError, label: str) -> ModelFormatError:
+    return ModelFormatError(f"this is not an ONNX model, or it is damaged: {cause}", path=label)
+
+
+@contextlib.contextmanager
+def _viewed(point: GraphProcessPoint) -> Iterator[tuple[WireBuffer, str]]:
+    """The bytes of a point's model, without reading its weights, and what to call it."""
+    if point.graph_bytes:
+        yield point.graph_bytes, "model given as bytes"
+        return
+    path = _existing(point)
+    try:
+        stream = path.open("rb")
+    except OSError as cause:
+        raise ModelFormatError(f"a file cannot be read: {cause.strerror}", path=str(path)) from cause
+    with stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as view:
+        yield view, str(path)
 
 
 def _existing(point: GraphProcessPoint) -> Path:

@@ -68,6 +68,12 @@ def runs_on_host(point: GraphProcessPoint, options: Mapping[str, str]) -> bool:
     return False
 
 
+def chooses_outputs(point: GraphProcessPoint) -> bool:
+    """Whether a point says which outputs a model has, other than those its file names."""
+    words = {**point.settings, **(point.load_params or {})}
+    return any(_LOAD.get(key, key) == "out_nodes" for key in words) or "out_nodes" in words.get("atc_options", "")
+
+
 def read_settings(point: GraphProcessPoint, options: Mapping[str, str]) -> Asked:
     """What the user asks for: the point's own settings first, then its compile config, then the options.
 

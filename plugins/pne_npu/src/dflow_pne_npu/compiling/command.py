@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dflow_core.errors import OptionError
 from dflow_core.graph import Framework
-from dflow_pne_npu.model_inputs import onnx_inputs, tensorflow_inputs
+from dflow_pne_npu.model_inputs import onnx_ports, tensorflow_inputs
 from dflow_pne_npu.settings import Asked
 
 NUMBERS = {Framework.MINDSPORE: 1, Framework.TENSORFLOW: 3, Framework.ONNX: 5}
@@ -58,7 +58,7 @@ def _named_shapes(
 def _names(framework: Framework, model: Path) -> tuple[str, ...]:
     data = model.read_bytes()
     if framework is Framework.ONNX:
-        return onnx_inputs(data)
+        return onnx_ports(data)[0]
     if framework is Framework.TENSORFLOW:
         return tensorflow_inputs(data)
     raise OptionError("shapes of a MindSpore model must be given by name: ge.inputShape=name:1,2")
