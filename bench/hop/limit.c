@@ -6,6 +6,7 @@
  *   limit pipeline SIZE DEPTH SECS    messages a second through four processes, passed on
  *   limit rtt SIZE SPIN_US COUNT      p50 and p99 of a round trip, in microseconds
  *   limit lone SIZE DEPTH COUNT       p50 and p99 of a lone message through four processes, one each 5 ms
+ *   limit line 16 1 COUNT             nanoseconds that a cache line takes from one CPU to the other
  *
  * A ring has one producer and one consumer, a counter for each, and a flag for each that says "I sleep", which only the
  * waker's exchange clears. Before it sleeps an end spins for 5 us, if the other was last seen on another CPU. */
@@ -183,6 +184,22 @@ static void round_trips(int count) {
     print_quantiles(times, count);
 }
 
+/* Two processes take turns at adding to one word. */
+static void take_turns(int odd) {
+    for (uint64_t i = (uint64_t)odd; i < 2 * (uint64_t)secs; i += 2) {
+        while (atomic_load_explicit(&rings[0].in.count, memory_order_acquire) != i)
+            ;
+        atomic_store_explicit(&rings[0].in.count, i + 1, memory_order_release);
+    }
+}
+
+static void bounce(void) {
+    int64_t start = now();
+    spawn(take_turns, 1);
+    take_turns(0);
+    printf("%.1f\n", (double)(now() - start) / (2 * secs));
+}
+
 static double copies(void) {
     uint64_t count = 0;
     int64_t start = now(), end = start + (int64_t)(secs * 1e9);
@@ -211,7 +228,8 @@ int main(int argc, char **argv) {
         return 0;
     }
     for (int edge = 0; edge < last; edge++) spawn(pass_on, edge);
-    if (rtt) round_trips((int)secs);
+    if (!strcmp(what, "line")) bounce();
+    else if (rtt) round_trips((int)secs);
     else {
         spawn(lone ? one_each_5_ms : flat_out, last);
         if (lone) latency(last);

@@ -36,6 +36,7 @@ DEPTH = 8
 HOPS = ("hop 0", "hop 1", "hop 2")
 SIZES = (64, 64, 64, 300, 300, 4096, 4096, 4096, 20_000, 150_528, 1 << 20)
 HEAD = 256
+SPARE = 64 << 20  # a group keeps so much beyond twice what is in use, before it cuts other sizes from it
 LIMIT = 120.0
 NOTE = struct.Struct("<qqq")
 NUMBER = struct.Struct("<q")
@@ -162,7 +163,21 @@ class Soak:
         self.lost: list[tuple[int, str]] = []
         self.counts: Counter[str] = Counter()
         self.memory = array("d")  # next number, own bytes, bytes of the group; and again
+        self._fill_up()
         self._children = [self._start(role) for role in range(4)]
+
+    def _fill_up(self) -> None:
+        """Have a process take all the memory that the group may keep, and end: what grows after that is no record."""
+        most = max(SIZES)
+        number = 2 * (DEPTH * len(HOPS) + 4) + SPARE // most
+
+        def work(member: MemoryGroup) -> None:
+            held = [member.alloc(HEAD + most) for _ in range(number)]
+            del held
+
+        child = Child(self._transport, self.group, work)
+        child.join()
+        self.group.reclaim(child.pid)
 
     def _start(self, role: int) -> Child:
         parent = os.getpid()

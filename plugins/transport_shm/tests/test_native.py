@@ -30,6 +30,11 @@ def test_shortage_of_memory_is_an_error_and_nothing_is_lost(native: Callable[...
     assert native("shortage", sanitizer=MEMORY) == "fine\n"
 
 
+def test_a_wait_looks_again_longer_now_and_then_so_that_both_ends_get_into_step(native: Callable[..., str]) -> None:
+    """By a clock of its own: 5 us, each 32nd time in vain 30, and not at all where both ends share a CPU."""
+    assert native("spin", sanitizer=MEMORY) == "fine\n"
+
+
 @pytest.mark.parametrize("spin_us", [0, 5])
 def test_no_wake_up_is_lost_between_cpus(native: Callable[..., str], spin_us: int) -> None:
     """Ping and pong through queues of one place; a lost wake-up would hang it."""

@@ -12,6 +12,8 @@
 
 #include "layout.h"
 
+enum { SPIN_PROBE = 32, SPIN_LONG = 6 }; /* each so many misses, so many times as long */
+
 static int64_t read_clock(clockid_t clock) {
     struct timespec t;
     clock_gettime(clock, &t);
@@ -91,6 +93,18 @@ void bell_return(struct dshm *h, uint32_t bell) {
         bell_drop(h, bell);
         dshm_unlock(h);
     }
+}
+
+/* How long to look again before a sleep. Both ends of a stream can fall into step such that each sleeps while the other
+ * wakes, which takes longer than either looks; now and then a longer look ends that. */
+int64_t spin_limit(struct dshm *h) {
+    uint32_t misses = atomic_load_explicit(&h->misses, memory_order_relaxed);
+    return now_ns() + (int64_t)h->hd->spin_ns * (misses % SPIN_PROBE == SPIN_PROBE - 1 ? SPIN_LONG : 1);
+}
+
+void spin_told(struct dshm *h, int found) {
+    uint32_t misses = atomic_load_explicit(&h->misses, memory_order_relaxed);
+    if (found ? misses : 1) atomic_store_explicit(&h->misses, found ? 0 : misses + 1, memory_order_relaxed);
 }
 
 void bell_sleep(struct dshm *h, uint32_t b, int64_t until) {

@@ -180,6 +180,7 @@ struct dshm {
     struct board *boards;
     uint64_t *words;
     _Atomic uint64_t *seen; /* private: pages this process has mapped writable */
+    _Atomic uint32_t misses; /* private: waits in a row that looking again did not end */
     _Atomic int64_t refs;   /* private: calls, blocks and the open handle that need the mapping */
     _Atomic int closed, gone;
     unsigned fork_gen;
@@ -309,6 +310,8 @@ int64_t now_coarse(void);
 int bell_borrow(struct dshm *h);
 void bell_return(struct dshm *h, uint32_t bell);
 void bell_drop(struct dshm *h, uint32_t bell);
+int64_t spin_limit(struct dshm *h);
+void spin_told(struct dshm *h, int found);
 void bell_sleep(struct dshm *h, uint32_t bell, int64_t until);
 void bells_wake(struct dshm *h, const struct wakes *w);
 void bells_wake_all(struct dshm *h);

@@ -131,12 +131,17 @@ static int linger(struct dshm *h, uint32_t queue, int put) {
     struct queue *q = h->queues + queue;
     if (!h->hd->spin_ns) return 0;
     _Atomic int32_t *other = put ? &q->get.cpu : &q->put.cpu;
-    int64_t until = now_ns() + (int64_t)h->hd->spin_ns;
+    int64_t until = spin_limit(h);
     while (!queue_ready(h, queue, put)) {
         int cpu = atomic_load_explicit(other, memory_order_relaxed);
-        if (cpu < 0 || cpu == sched_getcpu() || now_ns() >= until) return 0;
+        if (cpu < 0 || cpu == sched_getcpu()) return 0;
+        if (now_ns() >= until) {
+            spin_told(h, 0);
+            return 0;
+        }
         for (int i = 0; i < 16; i++) cpu_relax();
     }
+    spin_told(h, 1);
     return 1;
 }
 

@@ -51,9 +51,15 @@ static int elsewhere(struct dshm *h, const struct want *w) {
 /* Look again for a while, as long as another end was last seen on another CPU: its thread may be about to come. */
 static void linger(struct dshm *h, const struct bell *bell, const struct want *w) {
     if (!h->hd->spin_ns) return;
-    int64_t until = now_ns() + (int64_t)h->hd->spin_ns;
-    while (elsewhere(h, w) && !ready(h, w) && !atomic_load(&bell->rung) && now_ns() < until)
+    int64_t until = spin_limit(h);
+    while (elsewhere(h, w)) {
+        int found = ready(h, w) || atomic_load(&bell->rung);
+        if (found || now_ns() >= until) {
+            spin_told(h, found);
+            return;
+        }
         for (int i = 0; i < 16; i++) cpu_relax();
+    }
 }
 
 static void enroll(struct dshm *h, uint32_t bell, int on, const struct want *w) {
