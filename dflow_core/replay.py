@@ -6,13 +6,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from dflow_core.errors import DflowError, UsageError
-from dflow_core.executor import Channel, GraphClient, Outcome, error_of
+from dflow_core.executor import Channel, GraphClient, Outcome, error_of, repeat_alone
 from dflow_core.message import Aux, DataFlag, ErrorInfo, FeedInfo, FlowMsg, MsgInfo
-from dflow_core.model import FlowModel, read_frame
+from dflow_core.model import FlowModel, UdfModel, read_frame
+from dflow_core.options import as_texts
 from dflow_core.recording import LOST, FailedCall, RecordedTransaction, Recording, ResultDigest
 from dflow_core.session import DFlowSession
-from dflow_core.spi import FlowFunc
+from dflow_core.spi import FlowFunc, GroupConfig, NodeWorker, WorkerContext
 
 Wrap = Callable[[str, FlowFunc], FlowFunc]
 
@@ -97,7 +100,7 @@ def replay_transaction(
 
 def replay_call(
     session: DFlowSession, recording: Recording, transaction: RecordedTransaction, *, node: str = "",
-    wrap: Wrap | None = None,
+    timeout: float = 60.0, wrap: Wrap | None = None,
 ) -> Replay:
     """Run the call of a node that ended a transaction, with the very messages it had; nothing else of the graph runs.
 
@@ -106,14 +109,24 @@ def replay_call(
         recording: Holds the graph and the messages.
         transaction: Which one.
         node: The first failed call of this node instead.
-        wrap: Gives what runs instead of a function of the node.
+        timeout: Seconds a C++ function may take; others run in the calling thread.
+        wrap: Gives what runs instead of a function of the node, which has to be of Python.
 
     Raises:
-        UsageError: the recording has no such call.
+        UsageError: the recording has no such call, or the node cannot run here alone.
+        WaitTimeoutError: a C++ function took longer.
         Whatever loading the node raises.
     """
     call = recording.failed_call(transaction, node)
-    return _called_again(session, recording.model(transaction), transaction, call, wrap)
+    model = recording.model(transaction)
+    try:
+        return _called_again(session, model, transaction, call, wrap)
+    except UsageError:
+        worker = _worker_of(session, model, call.node)
+        if worker is None:
+            raise
+    _check_alone(model, call.node, wrap)
+    return _called_alone(session, model, transaction, call, worker, timeout)
 
 
 def _called_again(
@@ -130,6 +143,53 @@ def _called_again(
     error = _node_error(mine[0].error, transaction.trans_id) if mine else None
     outputs = tuple((f"{call.node}:{output}", msg) for output, msg in sent if msg.is_data)
     return Replay(transaction, call.node, outputs, error, cause if mine else None)
+
+
+def _worker_of(session: DFlowSession, model: FlowModel, node: str) -> NodeWorker | None:
+    """What runs a node that runs itself; None for any other."""
+    part = model.submodels.get(node)
+    if not isinstance(part, UdfModel):
+        return None
+    options = as_texts(session.options_of(model))
+    context = WorkerContext(
+        node, 0, 1, "cpu:0", 1, options, udf_factory=lambda name: session.registry.udf(name).factory(), alloc=np.empty
+    )
+    worker = session.registry.engine(part.engine).worker()(part, context)
+    return worker if isinstance(worker, NodeWorker) else None
+
+
+def _check_alone(model: FlowModel, node: str, wrap: Wrap | None) -> None:
+    if wrap is not None:
+        raise UsageError(
+            "the debugger of Python does not see into C++ functions", node=node,
+            hint="gdb --args python -m dflow_core.cli.main replay FILE --node",
+        )
+    if model.relation.invoked_by(node):
+        raise UsageError(
+            "it calls graphs, which are not there when it runs alone", node=node, hint="replay the whole transaction"
+        )
+
+
+def _called_alone(
+    session: DFlowSession, model: FlowModel, transaction: RecordedTransaction, call: FailedCall, worker: NodeWorker,
+    timeout: float,
+) -> Replay:
+    part, sides = model.submodels[call.node], model.relation.submodels[call.node]
+    transport = session.registry.local_transport(session.options_of(model).transport).factory()
+    group = transport.create_group(GroupConfig())
+    try:
+        ports = len(sides.inputs), len(sides.outputs)
+        done = repeat_alone(worker, part, ports, group, call, timeout)
+    finally:
+        group.close()
+    infos = [msg.aux.error for _, msg in done.sent if msg.aux.error is not None]
+    error = _node_error(infos[0], transaction.trans_id) if infos else None
+    if error is None and isinstance(done.error, DflowError):
+        error = done.error
+    elif done.error is not None and error is None:
+        raise done.error
+    outputs = tuple((f"{call.node}:{output}", msg) for output, msg in done.sent if msg.is_data)
+    return Replay(transaction, call.node, outputs, error)
 
 
 def _fed_again(

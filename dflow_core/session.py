@@ -248,7 +248,7 @@ class DFlowSession:
         Raises:
             PlacementError: with every fault of the deploy file and the resource file.
         """
-        options = self._options_of(model)
+        options = self.options_of(model)
         shares = {name: entry.shares_process for name, entry in self.registry.engines.items()}
         transport = self.registry.local_transport(options.transport).scheme
         resources = machine_resources()
@@ -264,7 +264,7 @@ class DFlowSession:
         Raises:
             StartupError: if one does not come up.
         """
-        options = self._options_of(model)
+        options = self.options_of(model)
         return self._deployer(options.deployer).deploy(model, plan, as_texts(options))
 
     def run(self, graph: FlowGraph | FlowModel, mode: str = "process") -> RunningGraph:
@@ -280,7 +280,7 @@ class DFlowSession:
             own = graph.options if isinstance(graph, FlowGraph) else None
             self._deployer(resolve(self._given, own).deployer).warm_up()
         model, report = (graph, None) if isinstance(graph, FlowModel) else self.build(graph)
-        options = self._options_of(model)
+        options = self.options_of(model)
         with contextlib.ExitStack() as undo:
             recorder = _recorder(model, options)
             if recorder is not None:
@@ -312,7 +312,7 @@ class DFlowSession:
         loaders = {part.engine: self.registry.engine(part.engine).worker() for part in model.submodels.values()}
         return InlineBackend(
             model, loaders, lambda name: self.registry.udf(name).factory(), records=records, wrap=wrap, only=only,
-            options=as_texts(self._options_of(model)),
+            options=as_texts(self.options_of(model)),
         )
 
     def update(self, running: RunningGraph, graph: FlowGraph, place: Place, timeout: float) -> int:
@@ -374,7 +374,7 @@ class DFlowSession:
         with self._lock, contextlib.suppress(ValueError):
             self._running.remove(running)
 
-    def _options_of(self, model: FlowModel) -> Options:
+    def options_of(self, model: FlowModel) -> Options:
         """Options in force for a compiled graph: what it says itself, this session, what it was compiled with."""
         own = model.made_by.get(GRAPH_OPTIONS, "").split()
         given = {key: str(value) for key, value in self._given.items() if key not in own}

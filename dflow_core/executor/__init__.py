@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dflow_core.executor.failed_calls import with_failed_calls
     from dflow_core.executor.inline import InlineBackend
     from dflow_core.executor.instance import InstanceRunner
+    from dflow_core.executor.lone_node import LoneCall, repeat_alone
     from dflow_core.executor.meter import NodeStats
     from dflow_core.executor.monitor import StallMonitor
     from dflow_core.executor.node_runner import NodeRunner
@@ -38,6 +39,7 @@ __all__ = [
     "GraphStats",
     "InlineBackend",
     "InstanceRunner",
+    "LoneCall",
     "NodeRunner",
     "NodeStats",
     "OrderedClient",
@@ -50,6 +52,7 @@ __all__ = [
     "note_updates",
     "own_stacks",
     "read_calls",
+    "repeat_alone",
     "with_failed_calls",
     "write_timeline",
 ]
@@ -61,6 +64,8 @@ _HOMES = {
     "with_failed_calls": "failed_calls",
     "InlineBackend": "inline",
     "InstanceRunner": "instance",
+    "LoneCall": "lone_node",
+    "repeat_alone": "lone_node",
     "NodeStats": "meter",
     "StallMonitor": "monitor",
     "NodeRunner": "node_runner",

@@ -13,7 +13,7 @@ from dflow_core.executor.called_queues import CalledQueues
 from dflow_core.executor.cancel_board import BOARD, CancelReader
 from dflow_core.executor.cancel_board import WORDS as CANCEL_WORDS
 from dflow_core.executor.exceptions import ExceptionDesk
-from dflow_core.executor.failed_calls import call_sender
+from dflow_core.executor.failed_calls import FAILED_CALLS, call_sender
 from dflow_core.executor.fast_lane import FastLane, LaneIo
 from dflow_core.executor.forked import end_fork
 from dflow_core.executor.gate import Gate
@@ -135,7 +135,7 @@ class InstanceRunner:
             limits = AlignLimits.of(self._options, model.options)
             links = NodeLinks(
                 self._group, plan, params, self._dead_parts, trace, limits, self._catches, self._raised,
-                self._group.board(BOARD, CANCEL_WORDS),
+                self._group.board(BOARD, CANCEL_WORDS), FAILED_CALLS if self._on_failure else "",
             )
             worker.open(links)
             return

@@ -29,12 +29,14 @@ class RecordedSource:
         self.has_ended = False
         self._waiting = deque(messages)
         self._vain = vain
+        self._is_over = False
 
     def take(self, timeout: float | None, lets_look: bool = False) -> FlowMsg | None:
         if self._waiting:
             self._vain(False)
             return self._waiting.popleft()
         if timeout is not None and self._vain(True):
+            self._is_over = True
             return None  # at once: what it would wait for is known not to come
         self.has_ended = True
         raise AbortError("no more was recorded")
@@ -43,10 +45,11 @@ class RecordedSource:
         return len(self._waiting)
 
     def until(self, timeout: float | None) -> float | None:
+        self._is_over = False
         return timeout
 
     def left(self, until: float | None) -> float | None:
-        return until
+        return 0.0 if self._is_over and until is not None else until
 
 
 class _Vain:

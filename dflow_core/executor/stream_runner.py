@@ -90,6 +90,8 @@ class StreamPort(InputQueue):
         while True:
             if timeout is None and not self.source.level():  # also after messages that passed by it
                 self._context.waits(self._port, forever=True)
+                if self._log is not None:
+                    self._log.settle(self._context.answers)
             self._context.check_halves(self._port)
             left = self.source.left(until)
             msg = self._take(left)

@@ -64,11 +64,19 @@ class TakenLog:
             msg: The message.
             answers: How many it has sent so far; with the first message after an answer, something new begins.
         """
+        self.settle(answers)
+        self._entries.append(_Entry(port, msg))
+
+    def settle(self, answers: int) -> None:
+        """Let go of what is not needed any more: the function takes another message, or waits, perhaps for long.
+
+        Args:
+            answers: As for `take`.
+        """
         if answers != self._answers:
             self._answers = answers
             self._entries = [entry for entry in self._entries if self._owes(entry.msg.info.key)]
         self._let_go()
-        self._entries.append(_Entry(port, msg))
 
     def clear(self) -> None:
         """A call of the function has ended."""

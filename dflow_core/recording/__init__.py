@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dflow_core.recording.keeper import Keeper
     from dflow_core.recording.recorder import Recorder
     from dflow_core.recording.recording import RecordedTransaction, Recording, Version, read_recording
-    from dflow_core.recording.records import LOST, End, FailedCall, ResultDigest, copied
+    from dflow_core.recording.records import LOST, End, FailedCall, ResultDigest, copied, message_bytes, message_of
 
 __all__ = [
     "LOST",
@@ -31,6 +31,8 @@ __all__ = [
     "ResultDigest",
     "Version",
     "copied",
+    "message_bytes",
+    "message_of",
     "read_recording",
 ]
 
@@ -39,6 +41,8 @@ _HOMES = {
     "End": "records",
     "FailedCall": "records",
     "copied": "records",
+    "message_bytes": "records",
+    "message_of": "records",
     "ResultDigest": "records",
     "Keeper": "keeper",
     "Recorder": "recorder",

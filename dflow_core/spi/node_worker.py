@@ -34,6 +34,9 @@ class NodeLinks:
         cancelled: The board of cancelled transactions, as long as the group lives: how many there are, a count of
             changes, how many slots to look at, five words for nothing, and slots that hold a transaction each, or 0. A
             message of theirs passes by the functions as a skip. None where nothing is ever cancelled.
+        failed_calls: Queue that takes each call that failed, with the messages it had, before its error is sent; ""
+            where nobody records. It lies in a message as `dflow_core/executor/failed_calls.py` says. Nothing waits for
+            room there.
     """
 
     group: MemoryGroup
@@ -45,6 +48,7 @@ class NodeLinks:
     catches: bool = False
     raised: Callable[[ExceptionNote], None] = lambda _note: None
     cancelled: BoardWords | None = None
+    failed_calls: str = ""
 
 
 class NodeWorker(abc.ABC):

@@ -96,7 +96,8 @@ def _run(
         wrap = stopping_at(str(named) if named else None, services.debugger())
     with services.session(options) as session:
         if node is not None:
-            return replay_call(session, recording, chosen, node="" if node == _THE_ONE else node, wrap=wrap)
+            named = "" if node == _THE_ONE else node
+            return replay_call(session, recording, chosen, node=named, timeout=timeout, wrap=wrap)
         return replay_transaction(session, recording, chosen, mode=mode, timeout=timeout, wrap=wrap)
 
 

@@ -54,6 +54,7 @@ CASES = {
     "and goes with the next answer": ("t1 s1 t2 s2 t3 a3 t4", [4]),
     "of what is skipped the newest three stay": ("t1 s1 t2 s2 t3 s3 t4 s4 t5 s5 t6", [3, 4, 5, 6]),
     "what is owed is beside them": ("t1 t2 s2 t3 s3 t4 s4 t5 s5 t6", [1, 3, 4, 5, 6]),
+    "nothing that was answered is held while it waits": ("t1 t2 a2 w", [1]),
     "the end of a call is the end of it": ("t1 t2 c t3", [3]),
 }
 
@@ -65,6 +66,8 @@ def test_what_is_remembered(steps: str, seen: list[int]) -> None:
         what, number = step[0], int(step[1:] or 0)
         if what == "c":
             book.log.clear()
+        elif what == "w":
+            book.log.settle(book.answers)
         else:
             {"t": book.take, "s": book.skip, "a": book.answer}[what](number)
     assert book.seen == seen

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "failed_calls.h"
 #include "halves.h"
 #include "ledger.h"
 #include "outputs.h"
@@ -19,6 +20,7 @@ namespace dflow {
 // The function a call is of.
 struct FuncInfo {
     std::string name;
+    uint32_t index = 0; // in its node
     std::string node;
     int32_t instance = 0;
     std::vector<uint32_t> inputs;
@@ -50,6 +52,10 @@ struct Raised {
 class Call {
 public:
     Call(Bus *bus, Outputs *outputs, const FuncInfo *info);
+    ~Call();
+
+    Call(const Call &) = delete;
+    Call &operator=(const Call &) = delete;
 
     // A call for a message, or for none.
     void Begin(const Message *head);
@@ -86,6 +92,12 @@ public:
     // End everything that is owed, without data or with an error; how many there were.
     int Settle();
     size_t FailDebts(const ErrorInfo &error, int32_t ret_code);
+
+    // For recordings (failed_calls.cc): keep the block of a message from a queue while it is owed; those kept, in the
+    // order they came; let go of those that are not owed any more, or of all.
+    void Remember(size_t input, const Message &msg);
+    std::vector<Given> Remembered();
+    void LetGoTaken(bool all);
 
     // Forget everything, because the instance is suspended.
     void Reset();
@@ -135,6 +147,7 @@ private:
     int PayReleased(size_t at);
     size_t Local(uint32_t output) const;
     void ForgetRaised();
+    void LetGoLocked(bool all);
     View members() const;
 
     Bus *bus_;
@@ -146,6 +159,7 @@ private:
     Head head_;
     Bytes members_;
     std::vector<Output> outputs_;
+    std::vector<std::pair<uint32_t, Block>> taken_;
 
     // What can be asked without the lock: outputs that got a message of the call's own transaction; whether a ledger may
     // hold anything; whether `raised_` is set.

@@ -50,6 +50,9 @@ public:
         MarkShared();
         ReadInvoked();
         ReadDeadParts();
+        if (from_.failed_calls != nullptr) {
+            CheckQueue(*from_.failed_calls, "the way of failed calls");
+        }
         for (uint64_t i = 0; i < from_.n_notices; i++) {
             CheckQueue(from_.notices[i].notices, "queue " + Number(from_.notices[i].queue));
             node_->notices[from_.notices[i].queue] = from_.notices[i].notices;
@@ -89,6 +92,7 @@ private:
         node_->is_scatter = (from_.flags & DFLOW_UDF_BALANCE_SCATTER) != 0;
         node_->is_gather = (from_.flags & DFLOW_UDF_BALANCE_GATHER) != 0;
         node_->cancelled = Cancelled(from_.cancelled);
+        node_->failed_calls_queue = from_.failed_calls;
         node_->limits.max_cache = from_.align_max_cache;
         node_->limits.timeout_ns = from_.align_timeout_ms < 0 ? -1 : from_.align_timeout_ms * kMillisecond;
         node_->limits.is_dropping = from_.align_drop != 0;

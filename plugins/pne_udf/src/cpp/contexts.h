@@ -13,6 +13,7 @@
 #include "attrs.h"
 #include "call.h"
 #include "cancelled.h"
+#include "failed_calls.h"
 #include "flow_func/meta_context.h"
 #include "flow_func/meta_params.h"
 #include "flow_func/meta_run_context.h"
@@ -38,6 +39,8 @@ struct Node {
     NoticeMap notices;
     AlignLimits limits;
     Cancelled cancelled{nullptr};
+    const uint32_t *failed_calls_queue = nullptr; // while it is configured only
+    FailedCalls failed_calls{nullptr, nullptr};
     Bus *bus = nullptr;
     Outputs *outputs = nullptr;
     InvokedModels invoked;

@@ -59,6 +59,8 @@ Instance::Instance(const dflow_udf_config &config, std::string *faults)
     outputs_ = std::make_unique<Outputs>(bus_, config_.outputs, node_.notices);
     node_.bus = bus_;
     node_.outputs = outputs_.get();
+    node_.failed_calls = FailedCalls(bus_, node_.failed_calls_queue);
+    node_.failed_calls_queue = nullptr;
     for (const InvokedSpec &spec : config_.invoked) {
         node_.invoked[spec.key] = std::make_unique<InvokedModel>(bus_, spec, node_.cancelled);
     }
@@ -68,7 +70,8 @@ Instance::Instance(const dflow_udf_config &config, std::string *faults)
         changed_.notify_all();
     };
     functions_ = std::make_unique<Functions>(&node_);
-    for (const FuncInfo &info : config_.funcs) {
+    for (FuncInfo &info : config_.funcs) {
+        info.index = static_cast<uint32_t>(&info - config_.funcs.data());
         std::vector<uint32_t> queues;
         std::vector<DeadPart> dead;
         for (const uint32_t input : info.inputs) {

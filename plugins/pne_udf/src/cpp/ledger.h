@@ -26,6 +26,11 @@ public:
     // Transaction of the oldest debt, 0 if there is none.
     uint64_t Oldest() const;
 
+    bool Owes(const PartKey &key) const
+    {
+        return debts_.count(key) != 0;
+    }
+
     // The oldest debt for a transaction; false if there is none.
     bool Take(uint64_t trans_id, Debt *debt);
 

@@ -200,6 +200,15 @@ View Message::aux() const
     return View{block_.data + kHeadSize + head_.body_size, head_.aux_size};
 }
 
+Head Message::came() const
+{
+    Head head = head_;
+    if (block_.data != nullptr && !is_fresh_) {
+        memcpy(&head, block_.data, sizeof(head));
+    }
+    return head;
+}
+
 void Message::ReadTensors() const
 {
     if (is_read_) {

@@ -116,6 +116,14 @@ public:
 
     View aux() const;
 
+    // The head as it came, whatever was set on the message since.
+    Head came() const;
+
+    const Block &block() const
+    {
+        return block_;
+    }
+
     const Bus *bus() const
     {
         return bus_;

@@ -105,6 +105,7 @@ Event Processor::Suspend()
         stream->Discard();
     }
     call_.Reset();
+    call_.LetGoTaken(true);
     node_->outputs->Drop();
     counters_.current_since.store(0, std::memory_order_relaxed);
     return Event::kSuspend;

@@ -156,7 +156,11 @@ Event Processor::EndCall(const Outcome &outcome, int64_t began, uint64_t blocked
     counters_.current_since.store(0, std::memory_order_relaxed);
     SetCrashTransaction(0);
     if (outcome.is_exception() || outcome.code != 0) {
-        return FailCall(Explain(outcome), outcome.code);
+        const ErrorInfo error = Explain(outcome);
+        if (node_->failed_calls.is_wanted()) {
+            node_->failed_calls.Tell(info_.index, false, GivenOf(set_), error);
+        }
+        return FailCall(error, outcome.code);
     }
     const Raised raised = call_.TakeRaised();
     if (raised.is_set) {

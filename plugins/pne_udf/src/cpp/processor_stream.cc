@@ -51,7 +51,11 @@ Event Processor::EndStreamCall(const Outcome &outcome)
     }
     counters_.failed.fetch_add(1, std::memory_order_relaxed);
     const ErrorInfo error = Explain(outcome);
+    if (node_->failed_calls.is_wanted()) {
+        node_->failed_calls.Tell(info_.index, true, call_.Remembered(), error);
+    }
     const size_t told = call_.FailDebts(error, outcome.code);
+    call_.LetGoTaken(true);
     if ((told == 0 && !has_lost) || node_->stops_on_error) {
         failure_ = Failure{true, true, outcome.code, 0, error.error_type, error.message};
         return Event::kCallFailed;

@@ -12,6 +12,9 @@ constexpr int64_t kOddTimeout = kSecond;
 int32_t StreamQueue::Dequeue(std::shared_ptr<FlowFunc::FlowMsg> &flowMsg, int32_t timeout)
 {
     const std::lock_guard<std::mutex> guard(lock_);
+    if (node_->failed_calls.is_wanted()) {
+        call_->LetGoTaken(false); // it may wait long, and nothing is to be held meanwhile
+    }
     const int64_t limit = timeout >= 0 ? timeout * kMillisecond : kOddTimeout;
     int64_t until = timeout == -1 ? INT64_MAX : Now() + limit;
     for (;;) {
@@ -46,6 +49,9 @@ int32_t StreamQueue::Dequeue(std::shared_ptr<FlowFunc::FlowMsg> &flowMsg, int32_
             return FlowFunc::FLOW_FUNC_ERR_DATA_ALIGN_FAILED;
         }
         if (fate == Fate::kGive) {
+            if (node_->failed_calls.is_wanted()) {
+                call_->Remember(port_, *msg);
+            }
             flowMsg = msg;
             return msg->GetRetCode();
         }

@@ -272,6 +272,7 @@ class _Configuration:
             notices=self._array(seam.Notice, notices),
             n_notices=len(notices),
             cancelled=None if links.cancelled is None else links.cancelled.ctypes.data,
+            failed_calls=self._numbers([self._queue(links.failed_calls)]) if links.failed_calls else None,
         )
 
     def _function(self, spec: FuncSpec) -> seam.Func:

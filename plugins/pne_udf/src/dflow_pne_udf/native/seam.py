@@ -87,7 +87,7 @@ class Config(Structure):
         ("n_funcs", c_uint32), ("n_inputs", c_uint32), ("n_outputs", c_uint32), ("n_invoked", c_uint32),
         ("n_dead_parts", c_uint32), ("align_max_cache", c_uint32), ("align_timeout_ms", c_int32),
         ("align_drop", c_uint32), ("scope", c_char_p), ("notices", POINTER(Notice)), ("n_notices", c_uint64),
-        ("cancelled", c_void_p),
+        ("cancelled", c_void_p), ("failed_calls", POINTER(c_uint32)),
     )
 
 

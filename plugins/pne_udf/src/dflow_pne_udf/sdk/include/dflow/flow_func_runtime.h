@@ -130,6 +130,7 @@ struct dflow_udf_config {
     const uint64_t *cancelled; /* the board of cancelled transactions, which must live on; NULL if there is none: how many
                                 * there are, a count of changes, how many slots are looked at, five words for nothing, and
                                 * 504 slots that hold a transaction each, or 0 */
+    const uint32_t *failed_calls; /* the queue that takes calls that failed, with their messages; NULL if nobody records */
 };
 
 struct dflow_udf_stats {
