@@ -28,6 +28,7 @@ class Gate:
         self._generation = self._parked_in = 0
         self._changed = threading.Condition()
         self._hold: Callable[[bool], None] = lambda _held: None
+        self._go_on: Callable[[], None] | None = None
 
     # Of the instance's own thread.
 
@@ -86,20 +87,25 @@ class Gate:
     def resume(self) -> None:
         """Let the thread go on."""
         with self._changed:
+            told, self._go_on = self._go_on, None
+            if told is not None:
+                told()
             self._suspended, self.raised = False, self.stopping
             self._hold(False)
             self._changed.notify_all()
 
-    def discard(self, clear: Callable[[], bool]) -> bool:
+    def discard(self, clear: Callable[[], bool], go_on: Callable[[], None] | None = None) -> bool:
         """While suspended, throw away what the thread has in hand and everything else.
 
         Args:
             clear: Throws away what waits; whether there was anything.
+            go_on: Called once before the thread goes on, however often something was discarded.
 
         Returns:
             Whether there was nothing; False too where the thread waits for room, and so has to be asked again.
         """
         with self._changed:
+            self._go_on = go_on
             if self.blocked and not self._parked:
                 return False
             held = self._parked and self._parked_in == self._generation

@@ -77,7 +77,7 @@ class InlineBackend(Backend):
         self._runners: dict[str, NodeRunner] = {}
         self._failed_calls: list[bytes] = []
         self._sent: list[tuple[int, FlowMsg]] = []
-        self._is_held_up = False
+        self._is_held_up = self._was_discarded = False
         # Threads of the caller take turns in running nodes; a node may call its own graph.
         self._turn = threading.Condition(threading.RLock())
         self._streams: dict[tuple[str, int], tuple[InlineStream, int]] = {}
@@ -282,12 +282,19 @@ class InlineBackend(Backend):
 
     def resume(self) -> None:
         self._is_held_up = False
+        if self._was_discarded:
+            self._was_discarded = False
+            for runner in self._runners.values():
+                runner.go_on()
+            for inner in self._inner.values():
+                inner.resume()
 
     def discard(self, timeout: float) -> bool | None:
         with self._turn:
             return self._discarded(timeout)
 
     def _discarded(self, timeout: float) -> bool:
+        self._was_discarded = True
         found = [not stream.discard() for stream in self._all_streams]
         self._work.clear()
         self._arrived.clear()

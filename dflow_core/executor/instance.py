@@ -277,13 +277,11 @@ class InstanceRunner:
         return self.gate.is_quiet and self._streams.is_quiet
 
     def discard(self) -> bool:
-        """While suspended, throw away all input and all that is held, and reset the functions; whether there was none.
-
-        Any thread but the instance's own.
-        """
+        """While suspended, throw away all there is and reset the functions; whether there was none."""
         if self._worker is not None:
             return self._worker.reset()
-        return self.gate.discard(self._clear)
+        assert self._runner is not None
+        return self.gate.discard(self._clear, self._runner.go_on)
 
     def _clear(self) -> bool:
         """Whether there was anything to throw away."""

@@ -88,26 +88,19 @@ class NodeRunner:
         self.last_error: ErrorInfo | None = None
         self.last_exception: BaseException | None = None
         self.unwanted = unwanted or Unwanted()
-        self._pid = os.getpid()
-        self._node = model.name
-        self._instance = instance
-        self._send = sink
-        self._alloc = alloc
-        self._clock = clock
-        self._on_call = on_call
-        self._on_failure = on_failure
-        self._keep_exceptions = keep_exceptions
-        self._waiting = waiting
-        self._called = called
+        self._pid, self._is_reset = os.getpid(), False
+        self._node, self._instance = model.name, instance
+        self._send, self._alloc = sink, alloc
+        self._clock, self._on_call = clock, on_call
+        self._on_failure, self._keep_exceptions = on_failure, keep_exceptions
+        self._waiting, self._called = waiting, called
         self.ends = SharedOutputs(model.functions).ends
         self._open: list[CallContext] = []
         self._counted = 0.0, 0.0
         self._functions = node_functions(model.functions, funcs, dead, limits, clock)
         self._extras = NodeExtras.of(self._functions, self, model.name, instance, limits, desk)
         self._by_port = {
-            port: (function, local)
-            for function in self._functions
-            for local, port in enumerate(function.spec.inputs)
+            port: (found, local) for found in self._functions for local, port in enumerate(found.spec.inputs)
         }
 
     @property
@@ -244,15 +237,20 @@ class NodeRunner:
                 self.call(function, (), lambda context, f=function: f.func.on_stop(context))  # type: ignore[misc]
 
     def reset(self) -> bool:
-        """Forget everything that waits, and reset the functions; whether anything waited."""
+        """Forget everything that waits, and reset the functions, once until `go_on`; whether anything waited."""
         found = bool(self.pending)
         for function in self._functions:
             function.aligner.clear()
             if function.gatherer is not None:
                 function.gatherer.clear()
-        for func in dict.fromkeys(function.func for function in self._functions):
+        for func in () if self._is_reset else dict.fromkeys(function.func for function in self._functions):
             func.reset()
+        self._is_reset = True
         return found
+
+    def go_on(self) -> None:
+        """Work again after `reset`."""
+        self._is_reset = False
 
     def close(self) -> None:
         """Close the functions; several may be faces of one object."""

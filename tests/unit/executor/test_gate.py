@@ -89,3 +89,15 @@ def test_calls_that_begin_elsewhere_are_held_up_as_well():
     gate.resume()
     gate.suspend()
     assert told == [True, False, True]
+
+
+def test_who_discarded_is_told_once_when_it_goes_on() -> None:
+    gate, told = Gate(), []
+    gate.suspend()
+    for _ in range(3):
+        gate.discard(lambda: False, lambda: told.append("on"))
+    assert told == []
+    gate.resume()
+    gate.suspend()
+    gate.resume()
+    assert told == ["on"]
