@@ -233,6 +233,8 @@ def normalize(given: Mapping[str, object] | None, scope: str) -> dict[str, Value
             option under two names.
     """
     values: dict[str, Value] = {}
+    if not hasattr(given or {}, "items"):
+        raise OptionError(f"options of a {scope}: expected values by name, got {given!r}")
     for key, value in (given or {}).items():
         if not isinstance(key, str):
             raise OptionError(f"the name of an option must be a text, got {key!r}")
@@ -302,12 +304,10 @@ def default_cache_dir(environ: Mapping[str, str]) -> str:
     base = environ.get("XDG_CACHE_HOME", "") or (os.path.join(home, ".cache") if os.path.isabs(home) else "")
     if not os.path.isabs(base):
         return ""
-    folder = os.path.join(base, "dflow")
-    existing = folder
+    folder = existing = os.path.join(base, "dflow")
     while not os.path.exists(existing):
         existing = os.path.dirname(existing)
-    usable = os.path.isdir(existing) and os.access(existing, os.W_OK | os.X_OK)
-    return folder if usable else ""
+    return folder if os.path.isdir(existing) and os.access(existing, os.W_OK | os.X_OK) else ""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

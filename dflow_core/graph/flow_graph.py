@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TypeAlias
 
-from dflow_core.errors import Fault, UsageError
+from dflow_core.errors import Fault, OptionError, UsageError
 from dflow_core.graph.alignment import checked_alignment, checked_flag, contains_n_mapping
 from dflow_core.graph.arguments import flat
 from dflow_core.graph.check_types import Describe
@@ -51,6 +51,8 @@ class FlowGraph:
         if name is not None and (not isinstance(name, str) or not name):
             raise UsageError(f"the name of a graph must be a text that is not empty, got {name!r}")
         self.name = "FlowGraph" if name is None else name
+        if not hasattr(options or {}, "items"):
+            raise OptionError(f"options of a graph: expected values by name, got {options!r}")
         self.options: dict[str, str] = dict(options or {})
         found, inputs = _walk(self.outputs)
         settle(node._name for node in found)

@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 
 from dflow_core.errors import OptionError
+from dflow_core.graph import FlowGraph
 from dflow_core.options import (
     OPTIONS,
     Options,
@@ -119,6 +120,14 @@ def test_values_that_cannot_be_are_refused_with_the_option(key, value):
     """BC-045: float, negative, 0 and huge values validated in one way everywhere."""
     with pytest.raises(OptionError, match=f"option '{key}': expected"):
         parse(key, value)
+
+
+@pytest.mark.parametrize("wrong", [3, "queue_depth=4", ["queue_depth"], [("queue_depth", "4")], True])
+def test_options_that_are_no_mapping_are_refused(wrong):
+    with pytest.raises(OptionError, match="options of a session: expected values by name"):
+        normalize(wrong, "session")
+    with pytest.raises(OptionError, match="options of a graph: expected values by name"):
+        FlowGraph([], wrong)
 
 
 def test_a_bad_environment_variable_is_named():
