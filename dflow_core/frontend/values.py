@@ -10,7 +10,7 @@ import numpy as np
 
 from dflow_core.errors import DflowError, PackagingError, TensorError, UsageError
 from dflow_core.graph import FlowData, FlowGraph, FlowOutput
-from dflow_core.message import FeedInfo, FlowMsg, decode
+from dflow_core.message import FeedInfo, FlowMsg, MsgType, decode
 from dflow_core.types import Tensor, TensorSpec, data_type_of, is_plain_array
 
 if TYPE_CHECKING:
@@ -163,6 +163,9 @@ def value_or_error(outcome: Outcome, copy: bool, with_info: bool) -> tuple[objec
 def _value(msg: FlowMsg | None, copy: bool) -> object:
     if msg is None:
         return None
+    if copy and msg.info.msg_type == MsgType.PICKLED and msg.body is not None:
+        # Arrays in an object lie in the message: those of a copy of it are writable, unless what was sent was not.
+        msg = FlowMsg(msg.info, msg.body.copy(), msg.aux)
     try:
         value = decode(msg)
     except PackagingError as error:

@@ -104,6 +104,25 @@ def test_copy_of_a_graph_is_a_graph_that_does_not_run(adder: df.FlowGraph) -> No
     assert adder(GOOD, GOOD) is not None
 
 
+@df.pyflow
+def boxed(x):
+    return {"a": x + 0, "deep": [np.zeros((2, 2)).T]}
+
+
+def test_copies_of_results_are_writable_also_inside_objects() -> None:
+    with df.FlowGraph([boxed.fnode()(df.FlowData("x"))], mode="inline") as graph:
+        value = np.arange(3)
+        shared, own = graph(value), graph(value, copy=True)
+        for array in (shared["a"], shared["deep"][0]):  # type: ignore[index]
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 7
+        for array in (own["a"], own["deep"][0]):  # type: ignore[index]
+            array[0] = 7
+        assert own["a"].tolist() == [7, 1, 2] and shared["a"].tolist() == [0, 1, 2]  # type: ignore[index]
+        (streamed,) = graph.map([value], copy=True)
+        streamed["a"][0] = 7
+
+
 def test_use_after_close_is_refused() -> None:
     x = df.FlowData("x")
     graph = df.FlowGraph([same.fnode()(x)], mode="inline")

@@ -46,7 +46,7 @@ class ShmGroup(GroupBase, MemoryGroup):
 
     def _alloc_failed(self, code: int, size: int, timeout: float | None) -> NoReturn:
         if code in (native.E_TIMEOUT, native.E_TOO_BIG, native.E_SYSTEM):
-            raise self._exhausted(size, timeout, code)
+            raise self._exhausted(size, code)
         native.fail(code)
 
     def _bad_size(self, size: int) -> NoReturn:
@@ -55,7 +55,7 @@ class ShmGroup(GroupBase, MemoryGroup):
     def _copy_like(self, head: Block, array: Array, timeout: float | None) -> Block:
         return copy_like(head, array, lambda size: self.alloc(size, timeout))
 
-    def _exhausted(self, size: int, timeout: float | None, code: int) -> PoolExhaustedError:
+    def _exhausted(self, size: int, code: int) -> PoolExhaustedError:
         reason = f": {native.last_error()}" if code == native.E_SYSTEM else ""
         stats = self.stats()
         if code == native.E_TOO_BIG:
@@ -70,7 +70,7 @@ class ShmGroup(GroupBase, MemoryGroup):
             for h in stats.holders[:_NAMED]
         )
         return PoolExhaustedError(
-            f"no shared memory for {size} bytes within {timeout or 0:g} s{reason}: {stats.blocks_in_use} blocks with "
+            f"no shared memory for {size} bytes{reason}: {stats.blocks_in_use} blocks with "
             f"{stats.bytes_in_use} of at most {stats.memory_limit} bytes are in use; {holders or 'nobody holds any'}",
             hint="raise memory_limit (or max_blocks), or keep fewer or smaller messages alive",
         )
