@@ -10,7 +10,7 @@ HEADERS = Path(__file__).resolve().parent.parent / "plugins/pne_udf/src/dflow_pn
 ORDER = (
     "meta_flow_func.h", "meta_multi_func.h", "meta_params.h", "meta_run_context.h", "meta_context.h", "flow_msg.h",
     "flow_msg_queue.h", "out_options.h", "balance_config.h", "dflow_attr_value.h", "flow_func_ascend_string.h",
-    "tensor_data_type.h", "flow_func_defines.h", "flow_func_log.h",
+    "tensor_data_type.h", "flow_func_defines.h", "flow_func_log.h", "flow_func_version.h",
 )
 OWN = ("dflow/transaction.h",)
 _COMMENT = re.compile(r"^\s*/// ?")

@@ -1,6 +1,5 @@
 #include "instance.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include <utility>
 
 #include "crash.h"
+#include "library.h"
 #include "log.h"
 #include "registry.h"
 
@@ -30,23 +30,6 @@ std::chrono::nanoseconds Slice()
     return std::chrono::nanoseconds(kSlice);
 }
 }  // namespace
-
-std::string LoadLibrary(const std::string &path)
-{
-    const std::lock_guard<std::recursive_mutex> guard(Registry::Get().lock());
-    std::string fault;
-    const Outcome outcome = Guarded([&] {
-        if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
-            const char *const text = dlerror();
-            fault = text == nullptr ? "the loader gave no reason" : text;
-        }
-        return 0;
-    });
-    if (outcome.is_exception()) {
-        fault = "a static initialiser threw " + outcome.error_type + ": " + outcome.message;
-    }
-    return fault.empty() ? fault : "library " + path + " does not load: " + fault;
-}
 
 Instance::Instance(const dflow_udf_config &config, std::string *faults)
 {

@@ -12,9 +12,6 @@
 #include "processor.h"
 
 namespace dflow {
-// Load a library and keep it; gives the loader's text if that fails.
-std::string LoadLibrary(const std::string &path);
-
 // The first thread loads, makes, initialises and destroys the functions, one instance at a time in a process, and is
 // the first of the workers. Each function with queues has a worker of its own; the others share as many as `threads`
 // says. A worker with nothing to do sleeps until a queue it waits for moves, at most for a slice: so each processor

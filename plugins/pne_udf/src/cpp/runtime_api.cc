@@ -11,6 +11,7 @@
 
 #include "crash.h"
 #include "instance.h"
+#include "library.h"
 #include "registry.h"
 
 struct dflow_udf {

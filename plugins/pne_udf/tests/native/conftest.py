@@ -360,12 +360,21 @@ def heap_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def udf_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The users' functions, built as samples are: C++11, the old string, one include folder each way."""
+def build_udfs() -> Callable[..., Path]:
+    """Builds the users' functions: one include folder each way, flags as given."""
+
+    def build(target: Path, *flags: str, sources: str = "*.cc") -> Path:
+        includes = [f"-I{SDK / 'include'}", f"-I{SDK / 'include' / 'flow_func'}"]
+        return compiled(target, sorted(HERE.glob(f"udfs/{sources}")), *flags, *includes)
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def udf_library(tmp_path_factory: pytest.TempPathFactory, build_udfs: Callable[..., Path]) -> Path:
+    """The users' functions, built as samples are: C++11, the old string."""
     flags = ["-std=c++11", "-O0", "-D_GLIBCXX_USE_CXX11_ABI=0", "-ftrapv", "-fstack-protector-all"]
-    includes = [f"-I{SDK / 'include'}", f"-I{SDK / 'include' / 'flow_func'}"]
-    target = tmp_path_factory.mktemp("udfs") / "libudfs.so"
-    return compiled(target, sorted(HERE.glob("udfs/*.cc")), *flags, *includes)
+    return build_udfs(tmp_path_factory.mktemp("udfs") / "libudfs.so", *flags)
 
 
 @pytest.fixture

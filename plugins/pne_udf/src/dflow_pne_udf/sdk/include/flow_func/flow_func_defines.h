@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "flow_func_version.h"
+
 #define FLOW_FUNC_VISIBILITY __attribute__((visibility("default")))
 
 namespace FlowFunc {
