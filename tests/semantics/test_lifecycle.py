@@ -192,6 +192,25 @@ def plain_ids(open_session: None) -> df.FlowGraph:
     return graph_of()[0]
 
 
+@shows(
+    Rule("4", "Inputs fed apart count by themselves; the k-th messages meet.", here="the same"),
+    Rule("4", "Inputs fed together afterwards have the id that each one's own count gives.",
+         here="one id above all, so that they meet",
+         differs="inputs that were fed apart have different ids when fed together"),
+)
+def test_inputs_fed_apart_and_then_together(open_session: None) -> None:
+    a, b = df.FlowData(name="a"), df.FlowData(name="b")
+    graph = df.FlowGraph(list(both.fnode()(a, b)))
+    for number in (1, 2):
+        assert graph.feed({a: number}, partial_inputs=True) == 0
+    assert graph.feed_data({a: 3, b: 30}) == 0
+    tensors, info, code = graph.fetch_data(timeout=LIMIT)
+    assert ([one.numpy().item() for one in tensors], info.transaction_id, code) == ([3, 30], 3, 0)
+    assert graph.feed({b: 40}, partial_inputs=True) == 0  # its next one: the fourth
+    assert graph.fetch(timeout=100) == ([], 545601)
+    assert graph.feed({a: 4}, partial_inputs=True) == 0 and graph.fetch(timeout=LIMIT) == ([4, 40], 0)
+
+
 # ---------------------------------------------------------------------------------------------------------- names
 
 @rules(
