@@ -42,6 +42,22 @@ def test_both_engines_give_the_same_and_the_middle_stays_on_the_device(
     assert counted["executes"] == 8 and counted["misuses"] == 0
 
 
+def test_two_processes_on_one_device(models: Path, emulated: dict[str, str], monkeypatch) -> None:
+    """Each has a context of its own; what one of them does or suffers is nothing to the other."""
+    monkeypatch.setenv("ACL_EMULATOR_DEVICES", "1")
+    image = np.random.default_rng(3).random((1, 3, 24, 24), np.float32)
+    with chain(models, "NPU") as one, chain(models, "NPU") as other:
+        pids = {status.pid for graph in (one, other) for status in graph.running.deployment.status() if status.pid}
+        assert len(pids) == 2
+        wanted = one(image)
+        for _ in range(3):
+            for graph in (one, other):
+                graph.feed({"image": image})
+            assert all(np.array_equal(graph.fetch(), wanted) for graph in (one, other))
+        one.close()
+        assert np.array_equal(other(image), wanted)
+
+
 def test_a_failed_run_ends_its_transaction_and_no_other(
     models: Path, emulated: dict[str, str], monkeypatch
 ) -> None:
