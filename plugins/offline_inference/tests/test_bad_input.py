@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import re
 import signal
 import sys
 import threading
@@ -92,10 +93,46 @@ def test_a_dependency_on_a_request_of_another(offline, start, make_puppet, rows)
         offline.infer("m", rows(1), after=[foreign])
 
 
-def test_a_priority_that_is_no_number(offline, rows) -> None:
-    for priority in (float("nan"), float("inf")):
-        with pytest.raises(UsageError, match="priority="):
-            offline.infer("m", rows(1), priority=priority)
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"priority": float("nan")}, "priority=nan: expected a number"),
+        ({"priority": float("inf")}, "priority=inf: expected a number"),
+        ({"priority": "high"}, "priority='high': expected a number"),
+        ({"priority": None}, "priority=None: expected a number"),
+        ({"deadline": "soon"}, "deadline='soon': expected seconds"),
+        ({"deadline": float("nan")}, "deadline=nan: expected seconds"),
+        ({"timeout": "long"}, "timeout='long': expected seconds"),
+        ({"chain": ["a"]}, "a list names no chain"),
+        ({"callback": 5}, "callback=5: a int cannot be called"),
+        ({"after": 5}, "after=5: expected several requests"),
+        ({"after": "5"}, "after='5': expected several requests"),
+        ({"after": ["x"]}, "after: 'x' is no request"),
+        ({"after": [None]}, "after: None is no request"),
+        ({"after": [True]}, "after: True is no request"),
+    ],
+)
+def test_what_cannot_be_said_of_a_request(offline, rows, wrong: dict[str, object], text: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(text)):
+        offline.infer("m", rows(1), **wrong)
+    assert offline.overview().open == 0 and works(offline, rows)
+
+
+def test_one_request_is_no_list_of_them(offline, rows) -> None:
+    with pytest.raises(UsageError, match="expected several requests"):
+        offline.infer("m", rows(1), after=offline.infer("m", rows(1)))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [({"window": 0}, "window=0"), ({"window": "all"}, "window='all'"), ({"errors": "keep"}, "errors='keep'"),
+     ({"priority": "high"}, "priority='high'"), ({"model": "n"}, "no model is called 'n'"),
+     ({"model": None}, "no model is called None"), ({"model": ["m"]}, "no model is called ['m']")],
+)
+def test_a_map_that_cannot_be_is_refused_before_its_first_item(offline, rows, wrong: dict[str, object], text) -> None:
+    model = wrong.pop("model", "m")
+    with pytest.raises(UsageError, match=re.escape(text)):
+        offline.map(model, [rows(1)], **wrong)
 
 
 def test_a_dependency_on_itself_cannot_be_said(offline, rows) -> None:
@@ -250,7 +287,7 @@ def test_a_model_that_needs_more_memory_than_there_is(make_puppet, make_point, p
 
 
 def test_a_deadline_in_the_past(offline, rows) -> None:
-    for deadline in (0, -1.0, float("nan")):
+    for deadline in (0, -1.0, float("-inf")):
         with pytest.raises(UsageError, match="in the past"):
             offline.infer("m", rows(1), deadline=deadline)
     assert works(offline, rows)
@@ -340,6 +377,20 @@ def test_settings_that_cannot_be(models) -> None:
         OfflineInference({})
     with pytest.raises(UsageError, match="not a int"):
         OfflineInference({"m": 3})
+    with pytest.raises(UsageError, match="expected models by name"):
+        OfflineInference("net.onnx")
+    with pytest.raises(UsageError, match="on_event=5"):
+        OfflineInference({"m": models / "add_float.onnx"}, on_event=5)
+    for size in ("1G", 0, -1, True, 1.5):
+        with pytest.raises(OptionError, match="memory of 'cpu:0'"):
+            OfflineInference({"m": models / "add_float.onnx"}, memory={"cpu:0": size})
+
+
+def test_memory_of_a_device_where_nothing_runs(make_puppet, make_point, puppet_session) -> None:
+    offline = OfflineInference({"m": make_point(make_puppet())}, memory={"cpu:1": 1 << 30}, session=puppet_session)
+    with pytest.raises(OptionError, match="memory= names device 'cpu:1'") as caught:
+        offline.init()
+    assert caught.value.hint == "devices of the models: cpu:0"
 
 
 def test_files_that_are_no_models(tmp_path, models) -> None:

@@ -80,6 +80,9 @@ class Settings:
     memory: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for device, size in self.memory.items():
+            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+                raise OptionError(f"memory of {device!r} is {size!r}: expected a whole number of bytes, at least 1")
         if self.workers not in WORKERS:
             raise OptionError(f"workers={self.workers!r}: use one of {', '.join(map(repr, WORKERS))}")
         _check_numbers(self, {"max_waiting": 1, "ageing": 0, "scan_interval": 0.001})

@@ -20,13 +20,19 @@ from dflow_core.graph import ProcessPoint
 from dflow_core.session import DFlowSession
 from dflow_core.types import TensorSpec
 from dflow_offline_inference.config import ModelConfig, ModelSource, Settings
+from dflow_offline_inference.offline.arguments import (
+    check_callback,
+    check_chain,
+    check_priority,
+    check_times,
+    others_of,
+)
 from dflow_offline_inference.offline.handle import Handle
 from dflow_offline_inference.offline.machinery import Machinery, Served
 from dflow_offline_inference.offline.stream import Window, stream
 from dflow_offline_inference.requests import Event, EventSink, NotStartedError, Request, Result, log
 from dflow_offline_inference.scheduler import rank_of
 
-_MOST_PRIORITY = 1e6
 _SMALL_WINDOW = 64
 
 
@@ -72,6 +78,11 @@ class OfflineInference:
         memory: Mapping[str, int] | None = None, session: DFlowSession | None = None,
         on_event: EventSink | None = None,
     ) -> None:
+        if not isinstance(models, Mapping):
+            raise UsageError(f"models={models!r}: expected models by name",
+                             hint="OfflineInference({'net': 'net.onnx'})")
+        if on_event is not None and not callable(on_event):
+            raise UsageError(f"on_event={on_event!r}: a {type(on_event).__name__} cannot be called")
         if not models:
             raise UsageError("no model was given", hint="give at least one: OfflineInference({'net': 'net.onnx'})")
         self._configs = {name: _config(model) for name, model in models.items()}
@@ -138,13 +149,14 @@ class OfflineInference:
         """
         machinery = self._running()
         served = machinery.served(model)
-        _check_priority(priority)
-        if deadline is not None and not deadline > 0:
-            raise UsageError(f"deadline={deadline}: it is in the past", hint="give seconds from now")
+        check_priority(priority)
+        check_times(deadline, timeout)
+        check_chain(chain)
+        check_callback(callback)
         desk = machinery.desk
         others, failed = desk.find(
-            [other.request_for(desk) if isinstance(other, Handle) else other for other in after]
-        ) if after else ([], None)
+            [other.request_for(desk) if isinstance(other, Handle) else other for other in others_of(after)]
+        ) if after != () else ([], None)
         request = self._request(machinery, served, inputs, priority, context, chain)
         handle = Handle(request, desk)
         if callback is not None:
@@ -181,11 +193,11 @@ class OfflineInference:
         """
         machinery = self._running()
         served = machinery.served(model)
-        _check_priority(priority)
+        check_priority(priority)
         if errors not in ("raise", "return"):
             raise UsageError(f"errors={errors!r}: use 'raise' or 'return'")
-        if window is not None and window < 1:
-            raise UsageError(f"window={window}: expected at least 1")
+        if window is not None and (not isinstance(window, int) or window < 1):
+            raise UsageError(f"window={window!r}: expected a whole number of at least 1")
         desk = machinery.desk
 
         def submit(item: object) -> Handle:
@@ -275,11 +287,6 @@ def _tell(sink: EventSink, event: Event) -> None:
         sink(event)
     except Exception as cause:
         log(logging.ERROR, event.request_id, "on_event raised %s", type(cause).__name__, cause=cause)
-
-
-def _check_priority(priority: float) -> None:
-    if not -_MOST_PRIORITY <= priority <= _MOST_PRIORITY:
-        raise UsageError(f"priority={priority}: expected a number from {-_MOST_PRIORITY:g} to {_MOST_PRIORITY:g}")
 
 
 def _forget(machinery: Machinery, at_exit: Callable[[], None]) -> None:

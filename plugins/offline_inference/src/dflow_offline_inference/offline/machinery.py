@@ -131,9 +131,9 @@ class Machinery:
         Raises:
             UsageError: there is none of that name.
         """
-        found = self.models.get(name)
+        found = self.models.get(name) if isinstance(name, str) else None
         if found is None:
-            near = difflib.get_close_matches(name, self.models, 1)
+            near = difflib.get_close_matches(str(name), self.models, 1)
             raise UsageError(f"no model is called {name!r}",
                              hint=f"did you mean {near[0]!r}?" if near else f"there are {', '.join(self.models)}")
         return found

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dflow_core.deploy import estimate_memory, machine_resources
-from dflow_core.errors import CompileError, DeployError, UsageError
+from dflow_core.errors import CompileError, DeployError, OptionError, UsageError
 from dflow_core.graph import FlowData, FlowGraph, FlowOutput, Framework, GraphProcessPoint, ProcessPoint
 from dflow_core.model import FlowModel, PneModel, read_om
 from dflow_core.session import DFlowSession
@@ -60,8 +60,14 @@ def memory_limits(compiled: Mapping[str, CompiledModel], wanted: Mapping[str, in
     """What is left on each device for requests, after the models; devices without a known limit are left out.
 
     Raises:
+        OptionError: a limit is given for a device where no model runs.
         DeployError: if the models alone take more than there is.
     """
+    devices = list(dict.fromkeys(one.device(n) for one in compiled.values() for n in range(one.config.instances)))
+    for device in wanted:
+        if device not in devices:
+            raise OptionError(f"memory= names device {device!r}, where no model runs",
+                              hint=f"devices of the models: {', '.join(devices)}")
     limits: dict[str, int] = {}
     takers: dict[str, list[str]] = {}
     free = machine_resources().memory
