@@ -223,23 +223,23 @@ class LocalDeployment(Deployment):
         )
         template = self._template if own and self._template is not None and not self._template.gone else None
         process = ExecutorProcess(settings, python, member.log, template, self._supervisor.post, ended)
-        request, fds = self._request(plan, member)
-        process.connection.send(request, fds)
+        request, handle = self._request(plan, member), self.group.handle()
+        files = self._files if member.heir is None else member.heir.files
+        with files.lent(request.models) as fds:
+            process.connection.send(request, [*handle.fds, *fds])
         return process
 
-    def _request(self, plan: ProcessPlan, member: Member) -> tuple[LoadRequest, list[int]]:
+    def _request(self, plan: ProcessPlan, member: Member) -> LoadRequest:
         member.held = self._supervisor.desk.suspended or member.heir is not None
-        files = self._files if member.heir is None else member.heir.files
         names = tuple(dict.fromkeys(instance.model for instance in plan.instances))
         handle = self.group.handle()
         is_called = not any(instance.model in self._own for instance in plan.instances)
         options = called_options(self._options) if is_called else self._options
-        request = LoadRequest(
+        return LoadRequest(
             process=plan, models=names, options=options, group_scheme=handle.scheme, group_token=handle.token,
             group_fds=len(handle.fds), dead_parts=tuple(member.dead_parts), builtins=self._builtins,
             allowed_plugins=allowed_plugins(self._options), hold=member.held,
         )
-        return request, [*handle.fds, *files.fds(names)]
 
 
 def _group_config(plan: DeployPlan, settings: DeploySettings) -> GroupConfig:

@@ -18,7 +18,7 @@ from dflow_core.deploy.member import Heir, Member
 from dflow_core.deploy.model_files import ModelFiles
 from dflow_core.deploy.orders import Answer, OrderDesk
 from dflow_core.deploy.restart_policy import RestartPolicy
-from dflow_core.errors import ClosedError, DflowError, StartupError, WaitTimeoutError
+from dflow_core.errors import ClosedError, DeployError, DflowError, StartupError, WaitTimeoutError
 from dflow_core.message import HEAD_SIZE, Block, FlowMsg, MsgInfo
 from dflow_core.model.control_serde import OrderKind
 from dflow_core.spi import MemoryGroup
@@ -75,7 +75,8 @@ class Succession:
     def heir_of(member: Member, files: ModelFiles, policy: RestartPolicy) -> Member:
         """A member that can take the place of another."""
         life = Lifecycle(member.plan.name, policy)
-        return Member(member.plan, life, member.log, heir=Heir(files, threading.Event()))
+        dead_parts = list(member.dead_parts)
+        return Member(member.plan, life, member.log, dead_parts=dead_parts, heir=Heir(files, threading.Event()))
 
     def bring_up(self, heirs: Sequence[Member]) -> None:
         """Start heirs; they wait when they have loaded."""
@@ -95,8 +96,12 @@ class Succession:
     def begin(self, handover: Handover) -> None:
         """Retire members, unless an heir is not there to follow: then nothing changes, and it says why."""
         missing = next((heir for heir in handover.pairs.values() if heir.life.state is not State.RUNNING), None)
-        if missing is not None:
+        before = self._handover
+        if before is not None and not before.switched.is_set():  # whoever began it was interrupted twice
+            handover.failure = DeployError("the update before it has not ended yet", hint="wait a little")
+        elif missing is not None:
             handover.failure = why_missing(missing)
+        if handover.failure is not None:
             handover.switched.set()
             handover.ended.set()
             return
@@ -125,7 +130,7 @@ class Succession:
                 members = self._switch(handover, members)
             elif self._answer.complete.is_set():
                 self._wake(handover)
-        if handover.switched.is_set() and not self.retired:
+        if handover.switched.is_set() and all(_has_ended(old) for old in handover.pairs):
             self._handover = None
             handover.ended.set()
         return members
@@ -136,7 +141,7 @@ class Succession:
         heirs = tuple(handover.pairs.values())
         members = tuple(handover.pairs.get(member, member) for member in members)
         self.heirs = tuple(heir for heir in self.heirs if heir not in heirs)
-        self.retired = tuple(old for old in handover.pairs if not _has_ended(old))
+        self.retired = (*self.retired, *(old for old in handover.pairs if not _has_ended(old)))
         for heir in heirs:
             heir.heir = None
         self._desk.give(heirs, OrderKind.GO)

@@ -201,7 +201,7 @@ def test_an_interrupt_while_the_new_version_loads_ends_it_and_leaves_the_old(gra
 
 def test_an_interrupt_once_the_new_version_takes_over_is_raised_when_it_has(tmp_path):
     """What has begun is carried through, so that the graph, its data and `versions` agree."""
-    with df.FlowGraph([Lingers.fnode(tmp_path).work(df.FlowData("x"))], QUIET) as graph:
+    with df.FlowGraph([Lingers.fnode(tmp_path).work(df.FlowData("x"))], QUIET | {"stop_timeout": "1"}) as graph:
 
         def interrupt() -> None:
             started(tmp_path, "closing")
@@ -213,10 +213,12 @@ def test_an_interrupt_once_the_new_version_takes_over_is_raised_when_it_has(tmp_
         with pytest.raises(KeyboardInterrupt):
             graph.update("Lingers", adds(2))
         other.join()
-        (tmp_path / "go").touch()
         assert (graph(np.array(0)), graph.versions) == (2, {"Lingers": 2})
         graph.update("Lingers", adds(3))
         assert (graph(np.array(0)), graph.versions) == (3, {"Lingers": 3})
+        (lingering,) = started(tmp_path, "closing")
+        assert not gone(lingering), "it closes yet, and nobody waits for that"
+    assert gone(lingering), "it ends with the graph"
 
 
 def test_an_old_version_that_does_not_end_is_killed_and_holds_nothing_up(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from dflow_core.deploy.restart_policy import RestartPolicy
 from dflow_core.deploy.succession import Handover, Succession, why_missing
 from dflow_core.errors import ClosedError, DflowError, StartupError
 from dflow_core.message import MsgInfo, encode
-from dflow_core.model import InstancePlan, ProcessPlan
+from dflow_core.model import DeadPart, InstancePlan, ProcessPlan
 from dflow_core.model.control_serde import Failure, Obeyed, OrderKind
 from dflow_core.spi import GroupConfig
 
@@ -275,3 +275,45 @@ def test_what_finds_no_room_again_is_put_back_later(scene) -> None:
     assert sorted(found + scene.queued()) == [3, 4, 5, 6, 7] and not scene.succession.pending
 
 
+def test_what_an_interrupted_update_left_behind_is_kept_in_view_by_the_next(scene) -> None:
+    """Nobody waits for those that retire any more, and they still have to be ended with the graph."""
+    scene.succession.begin(scene.handover)
+    for old in scene.old:
+        scene.leaves(old)
+    scene.go_on()
+    files, policy = ModelFiles({}), RestartPolicy()
+    pairs = {heir: scene.succession.heir_of(heir, files, policy) for heir in scene.heirs}
+    again = Handover(pairs, 7.0, scene.adopt)
+    scene.succession.bring_up(tuple(again.pairs.values()))
+    for heir in again.pairs.values():
+        scene.started(heir)
+    scene.succession.begin(again)
+    for heir in scene.heirs:
+        scene.leaves(heir)
+    scene.go_on()
+    assert again.switched.is_set() and scene.succession.retired == (*scene.old, *scene.heirs)
+    for heir in scene.heirs:
+        scene.ends(heir)
+    scene.go_on()
+    assert again.ended.is_set() and scene.succession.retired == scene.old
+    scene.timers[0][1]()
+    assert scene.killed == list(scene.old), "the limit of the first update holds for them"
+
+
+def test_no_update_begins_while_the_processes_of_another_are_in_their_queues(scene) -> None:
+    scene.succession.begin(scene.handover)
+    again = Handover({scene.old[0]: scene.heirs[0]}, 7.0, scene.adopt)
+    scene.succession.begin(again)
+    assert "has not ended yet" in str(again.failure) and again.switched.is_set() and scene.adopted == 1
+    for old in scene.old:
+        scene.leaves(old)
+    scene.go_on()
+    assert scene.handover.switched.is_set() and scene.members == scene.heirs
+
+
+def test_an_heir_knows_what_was_lost_before(scene) -> None:
+    """So that its joins do not wait for it."""
+    part = DeadPart("n", 0, 7, 0, (1,))
+    scene.old[0].dead_parts.append(part)
+    heir = scene.succession.heir_of(scene.old[0], ModelFiles({}), RestartPolicy())
+    assert heir.dead_parts == [part] and heir.dead_parts is not scene.old[0].dead_parts
