@@ -12,7 +12,8 @@ from dflow_core.errors import UsageError
 from dflow_core.options import seconds
 
 if TYPE_CHECKING:
-    from dflow_core.session import DFlowSession, RunningGraph
+    from dflow_core.running_graph import RunningGraph
+    from dflow_core.session import DFlowSession
 
 Seconds: TypeAlias = float | timedelta
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from dflow_core.executor import Channel, Counters, GraphStats
-    from dflow_core.session import DFlowSession, RunningGraph
+    from dflow_core.running_graph import RunningGraph
+    from dflow_core.session import DFlowSession
 
 _T = TypeVar("_T")
 _ASYNC_THREADS = 64

@@ -18,7 +18,7 @@ LAYERS = [
     ({"spi"}, False),
     ({"plugins"}, False),
     ({"compiler", "deploy", "executor", "udf"}, False),
-    ({"session", "builtin", "builtin_transport"}, True),
+    ({"session", "running_graph", "builtin", "builtin_transport"}, True),
     ({"replay"}, False),
     ({"cli", "frontend", "testing"}, True),
 ]
@@ -30,8 +30,8 @@ SIDE_DOORS = (r"(^|\.)(\w+_)?serde$", r"^dflow_core\.spi\.hooks$")
 FOR_PLUGINS = {"spi", "graph", "model", "message", "types", "errors", "udf"}
 # Plugins that stand on top of the core, as the command line does: they plug nothing in, and may bring commands.
 APPLICATIONS = {
-    "dflow_offline_inference": {"session", "deploy", "cli"}, "dflow_pne_udf": {"cli", "options"},
-    "dataflow": {"session", "options", "executor"},
+    "dflow_offline_inference": {"session", "running_graph", "deploy", "cli"}, "dflow_pne_udf": {"cli", "options"},
+    "dataflow": {"session", "running_graph", "options", "executor"},
 }
 
 # A library, and the modules it may be imported by.

@@ -19,7 +19,7 @@ from dflow_core.session import DFlowSession
 
 if TYPE_CHECKING:
     from dflow_core.executor import GraphClient
-    from dflow_core.session import RunningGraph
+    from dflow_core.running_graph import RunningGraph
 
 __all__ = ["GraphRunner", "logged_code"]
 

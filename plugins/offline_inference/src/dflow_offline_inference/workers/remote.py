@@ -9,7 +9,8 @@ import numpy as np
 from dflow_core.errors import ClosedError, DflowError, RunError
 from dflow_core.message import decode
 from dflow_core.model import FlowModel
-from dflow_core.session import DFlowSession, RunningGraph
+from dflow_core.running_graph import RunningGraph
+from dflow_core.session import DFlowSession
 from dflow_core.spi import ModelWorker, OutputAlloc
 from dflow_core.types import Array
 
