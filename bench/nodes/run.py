@@ -1,6 +1,6 @@
 """What nodes cost besides their work: CPU per message, idle CPU, memory, start and compile times.
 
-    python bench/nodes/run.py [--rounds 5] [loop|messages|caller|idle|start|compile ...]
+    python bench/nodes/run.py [--rounds 5] [loop|messages|caller|idle|start|compile|record ...]
 
 `loop` runs the loop of a node in this process over full queues, and beside it a loop that only takes and puts: no
 process sleeps or wakes, so this is what the node itself costs. `messages` does the same with processes: it
@@ -318,7 +318,33 @@ def compile_(rounds: int) -> None:
             print(f"{f'compile {size} nodes, ms':44} {value:7.0f} {value / size:18.3f} a node")
 
 
-PARTS = {"loop": loop, "messages": messages, "caller": caller, "idle": idle, "start": start, "compile": compile_}
+def record(rounds: int) -> None:
+    """CPU of a transaction of one node in this process, with and without a recording: checksums, and writes to /tmp."""
+    print(f"{'CPU of a transaction, us':44} {'bare':>7} {'recorded':>12}")
+    for size, count in ((100, 1000), (1 << 20, 200), (16 << 20, 20)):
+        with tempfile.TemporaryDirectory() as folder:
+            found = [
+                statistics.median(transaction(size, count, options) for _ in range(rounds))
+                for options in ({}, {"record": f"{folder}/run.dfrec"})
+            ]
+        print(f"{f'{size} bytes fed':44} {found[0]:7.0f} {found[1]:12.0f}")
+
+
+def transaction(size: int, count: int, options: dict[str, str]) -> float:
+    """CPU of this process for a transaction, us."""
+    item = np.zeros(size, np.uint8)
+    with df.FlowGraph([same.fnode("node")(df.FlowData("x"))], options, mode="inline") as graph:
+        graph(item)
+        began = time.process_time()
+        for _ in range(count):
+            graph(item)
+        return 1e6 * (time.process_time() - began) / count
+
+
+PARTS = {
+    "loop": loop, "messages": messages, "caller": caller, "idle": idle, "start": start, "compile": compile_,
+    "record": record,
+}
 
 
 def main() -> None:

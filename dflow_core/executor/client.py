@@ -271,7 +271,7 @@ class GraphClient:
         with self._mutex:
             self._table.mark(versions)
         if self._observer is not None:
-            self._observer.exchanged(first, models)
+            self._observer.exchanged(first, models, versions)
 
     def discard_all(self, error: Callable[[int], DflowError]) -> None:
         """End everything in flight with an error made for its id, and forget what was cancelled before."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dflow_core.recording.keeper import Keeper
     from dflow_core.recording.recorder import Recorder
-    from dflow_core.recording.recording import RecordedTransaction, Recording, Version, read_recording
+    from dflow_core.recording.recording import RecordedTransaction, Recording, Update, read_recording
     from dflow_core.recording.records import LOST, End, FailedCall, ResultDigest, copied, message_bytes, message_of
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
     "Recorder",
     "Recording",
     "ResultDigest",
-    "Version",
+    "Update",
     "copied",
     "message_bytes",
     "message_of",
@@ -48,7 +48,7 @@ _HOMES = {
     "Recorder": "recorder",
     "RecordedTransaction": "recording",
     "Recording": "recording",
-    "Version": "recording",
+    "Update": "recording",
     "read_recording": "recording",
 }
 

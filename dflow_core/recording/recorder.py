@@ -83,7 +83,6 @@ class Recorder:
         self._open: dict[int, _Open] = {}
         self._counts = dict.fromkeys((RESULT, ERROR, LOST, DROPPED, CANCELLED, UNFINISHED), 0)
         self.path = _file_in(path, model.name)
-        self._versions = 0
         graph = _graph_chunks(model, wall())
         self._file: RecordingFile | None = RecordingFile(self.path, record_chunks(Kind.GRAPH, 0, graph))
 
@@ -113,13 +112,18 @@ class Recorder:
                 if self._keeper.wants_call(trans_ids, total(chunks)):
                     self._write(trans_ids, chunks)
 
-    def exchanged(self, first: int, models: Mapping[str, PneModel]) -> None:
-        """Nodes were replaced while nothing is under way: what is fed from now on, from `first` on, is for these."""
+    def exchanged(self, first: int, models: Mapping[str, PneModel], versions: Mapping[str, int]) -> None:
+        """Nodes were replaced while nothing is under way: what is fed from now on, from `first` on, is for these.
+
+        Args:
+            first: The next transaction, unless its caller numbers it.
+            models: What works from now on, by name of the node.
+            versions: Versions of nodes that were ever replaced.
+        """
         with self._lock:
             if self._file is None:
                 return
-            self._versions += 1
-            head = {"version": self._versions, "first": first, "at": self._wall(), "nodes": list(models)}
+            head = {"first": first, "at": self._wall(), "nodes": {name: versions[name] for name in models}}
             frame = json_chunks(head, [pack_submodel(model) for model in models.values()])
             chunks = record_chunks(Kind.UPDATE, 0, frame)
             at = self._append(chunks)

@@ -23,7 +23,7 @@ class RecordedTransaction:
         at: When it was fed, seconds since 1970.
         fed: Where what was fed lies.
         calls: Where its failed calls lie.
-        versions: The exchanges of nodes that came before it, of those in the recording; see `Recording.versions`.
+        updates: How many of the recording's updates came before it.
     """
 
     trans_id: int
@@ -31,7 +31,7 @@ class RecordedTransaction:
     at: float
     fed: tuple[Record, ...]
     calls: tuple[Record, ...]
-    versions: int = 0
+    updates: int = 0
 
     @property
     def failed(self) -> bool:
@@ -40,21 +40,19 @@ class RecordedTransaction:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """An exchange of nodes while the graph ran (`graph.update`).
+class Update:
+    """Nodes that were exchanged while the graph ran (`graph.update`).
 
     Args:
-        number: Which exchange it was, from 1.
         first: The first transaction that the new ones could work on.
         at: When, seconds since 1970.
-        nodes: Names of the nodes.
+        nodes: Their new versions, by name; 1 is that of the start.
         record: Where the new ones lie.
     """
 
-    number: int
     first: int
     at: float
-    nodes: tuple[str, ...]
+    nodes: Mapping[str, int]
     record: Record = field(repr=False)
 
 
@@ -68,7 +66,7 @@ class Recording:
         inputs, outputs: Names of its inputs and outputs.
         about: What else the file says of the graph: when, which Python, what made it.
         transactions: By id, in the order they were fed.
-        versions: The exchanges of nodes that its transactions need, in order.
+        updates: Those that its transactions need, in order.
         torn: Bytes at the end of the file that are no whole record, as a killed application leaves them.
         left_out: Transactions that found no room; None where the application was killed before it could say.
     """
@@ -79,7 +77,7 @@ class Recording:
     outputs: tuple[str, ...]
     about: Mapping[str, object]
     transactions: Mapping[int, RecordedTransaction]
-    versions: tuple[Version, ...]
+    updates: tuple[Update, ...]
     torn: int
     left_out: int | None
     _model: Record = field(repr=False)
@@ -104,9 +102,9 @@ class Recording:
             raise UsageError(f"transaction {trans_id} is not in {self.path}", hint=f"there are {known}")
         return self.transactions[trans_id]
 
-    def version_of(self, transaction: RecordedTransaction) -> int:
-        """The last exchange of nodes before a transaction; 0 if there was none."""
-        return self.versions[transaction.versions - 1].number if transaction.versions else 0
+    def versions_of(self, transaction: RecordedTransaction) -> dict[str, int]:
+        """Versions of the nodes that were exchanged before a transaction, by name."""
+        return {name: version for one in self.updates[: transaction.updates] for name, version in one.nodes.items()}
 
     def model(self, transaction: RecordedTransaction | None = None) -> FlowModel:
         """The graph. Loading its functions runs code of whoever made the recording.
@@ -117,13 +115,13 @@ class Recording:
         Raises:
             ModelFormatError: it cannot be read.
         """
-        applied = self.versions[: transaction.versions] if transaction is not None else ()
+        applied = self.updates[: transaction.updates] if transaction is not None else ()
         parts: dict[str, PneModel] = {}
         with opened(self.path) as source:
             (section,) = read_frame_of(source, self._model).sections
-            for version in applied:
-                packed = read_frame_of(source, version.record).sections
-                parts |= zip(version.nodes, map(unpack_submodel, packed), strict=True)
+            for update in applied:
+                packed = read_frame_of(source, update.record).sections
+                parts |= zip(update.nodes, map(unpack_submodel, packed), strict=True)
         model = read_om(section)
         # A replay does not write over its recording, and needs no other file.
         options = {**model.options, "record": "", "deploy_info": ""}
@@ -175,12 +173,12 @@ class _Found:
     calls: list[Record] = field(default_factory=list)
     at: float = 0.0
     end: End | None = None
-    versions: int = 0
+    updates: int = 0
 
     def whole(self, trans_id: int) -> RecordedTransaction:
         """All of it."""
         end = self.end or End(OPEN, 0.0)
-        return RecordedTransaction(trans_id, end, self.at, tuple(self.fed), tuple(self.calls), self.versions)
+        return RecordedTransaction(trans_id, end, self.at, tuple(self.fed), tuple(self.calls), self.updates)
 
 
 def read_recording(path: str | os.PathLike[str]) -> Recording:
@@ -207,7 +205,7 @@ def _read(source: FileSource) -> Recording:
     return Recording(
         source.path or "", str(about.pop("graph", "")), _texts(about.pop("inputs", ())),
         _texts(about.pop("outputs", ())), about,
-        {trans_id: one.whole(trans_id) for trans_id, one in found.transactions.items()}, tuple(found.versions),
+        {trans_id: one.whole(trans_id) for trans_id, one in found.transactions.items()}, tuple(found.updates),
         scanned.torn, found.left_out, scanned.records[0],
     )
 
@@ -217,7 +215,7 @@ class _Contents:
 
     def __init__(self) -> None:
         self.transactions: dict[int, _Found] = {}
-        self.versions: list[Version] = []
+        self.updates: list[Update] = []
         self.left_out: int | None = None
 
     def take(self, record: Record, head: bytes) -> None:
@@ -231,7 +229,7 @@ class _Contents:
         elif record.kind is Kind.END and record.trans_id in self.transactions:
             self.transactions[record.trans_id].end = End.from_head(head)
         elif record.kind is Kind.UPDATE:
-            self.versions.append(_version(record, head_json(head)))
+            self.updates.append(_update(record, head_json(head)))
         elif record.kind is Kind.CLOSED:
             said = head_json(head).get("left_out")
             self.left_out = said if isinstance(said, int) else None
@@ -240,15 +238,17 @@ class _Contents:
         mine = self.transactions.get(record.trans_id)
         if mine is None or mine.end is not None:  # an id may be used again; the later one is kept then
             self.transactions.pop(record.trans_id, None)
-            mine = self.transactions[record.trans_id] = _Found(at=fed_at(head), versions=len(self.versions))
+            mine = self.transactions[record.trans_id] = _Found(at=fed_at(head), updates=len(self.updates))
         mine.fed.append(record)
 
 
-def _version(record: Record, said: Mapping[str, object]) -> Version:
-    number, first, at = said.get("version"), said.get("first"), said.get("at")
-    if not (isinstance(number, int) and isinstance(first, int) and isinstance(at, (int, float))):
-        raise ModelFormatError("an exchange of nodes cannot be read: it lacks its number, transaction or time")
-    return Version(number, first, float(at), _texts(said.get("nodes")), record)
+def _update(record: Record, said: Mapping[str, object]) -> Update:
+    first, at, nodes = said.get("first"), said.get("at"), said.get("nodes")
+    if not (isinstance(first, int) and isinstance(at, (int, float)) and isinstance(nodes, dict)):
+        raise ModelFormatError("an update cannot be read: it lacks its transaction, time or nodes")
+    if not all(isinstance(version, int) for version in nodes.values()):
+        raise ModelFormatError("an update cannot be read: a version of a node is no number")
+    return Update(first, float(at), nodes, record)
 
 
 def _texts(value: object) -> tuple[str, ...]:

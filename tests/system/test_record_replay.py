@@ -168,14 +168,14 @@ def test_transactions_of_a_graph_that_was_updated_are_replayed_with_their_versio
             caller.join(60)
             assert not caller.is_alive()
         recording = read_recording(path)
-        assert [version.nodes for version in recording.versions] == [("work",)]
-        versions = [recording.version_of(one) for one in recording.transactions.values()]
-        assert set(versions) == {0, 1} and versions == sorted(versions)
+        assert [update.nodes for update in recording.updates] == [{"work": 2}]
+        versions = [recording.versions_of(one).get("work", 1) for one in recording.transactions.values()]
+        assert set(versions) == {1, 2} and versions == sorted(versions)
         for one in recording.transactions.values():
-            assert recording.version_of(one) == (one.trans_id >= recording.versions[0].first)
+            assert (one.updates == 1) == (one.trans_id >= recording.updates[0].first)
             assert one.end.how == ("error" if one.end.error else "result")
-            assert not (one.failed and recording.version_of(one) == 0), "the first version takes everything"
-        last = list(recording.transactions.values())[versions.count(0) - 1]
+            assert not (one.failed and not one.updates), "the first version takes everything"
+        last = list(recording.transactions.values())[versions.count(1) - 1]
         for one in (last, recording.transaction()):
             verdict = replay_transaction(session, recording, one).verdict
             assert verdict == ("the same error" if one.failed else "the same results")

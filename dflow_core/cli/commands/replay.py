@@ -18,7 +18,7 @@ from dflow_core.cli.services import Services
 from dflow_core.errors import UsageError
 from dflow_core.message import FlowMsg, decode
 from dflow_core.message import describe as in_words
-from dflow_core.recording import LOST, RecordedTransaction, Recording, Version, read_recording
+from dflow_core.recording import LOST, RecordedTransaction, Recording, Update, read_recording
 
 if TYPE_CHECKING:
     from dflow_core.replay import Replay
@@ -104,15 +104,15 @@ def _run(
 def _list(output: Output, recording: Recording) -> None:
     ones = list(recording.transactions.values())
     output.line(f"{recording.path}: graph {recording.graph}, {recording.about.get('began', '')}")
-    has_versions = bool(recording.versions)
+    has_versions = bool(recording.updates)
     rows = [
         (
-            one.trans_id, *((recording.version_of(one),) if has_versions else ()), _time(one.at), one.end.how,
+            one.trans_id, *((_versions(recording, one),) if has_versions else ()), _time(one.at), one.end.how,
             seconds(one.end.seconds), _place(one), _fed_in_words(recording, one),
         )
         for one in ones
     ]
-    columns = ("transaction#", *(("version#",) if has_versions else ()), "fed", "end", "took#", "error", "inputs")
+    columns = ("transaction#", *(("versions",) if has_versions else ()), "fed", "end", "took#", "error", "inputs")
     output.table(columns, rows)
     output.line(f"\n{counted(len(ones), 'transaction')}, {len(recording.failed)} failed")
     for note in _notes(recording):
@@ -120,7 +120,7 @@ def _list(output: Output, recording: Recording) -> None:
     output.document(
         {
             "file": recording.path, "graph": recording.graph, "about": recording.about, "torn": recording.torn,
-            "left_out": recording.left_out, "versions": [_version(one) for one in recording.versions],
+            "left_out": recording.left_out, "updates": [_update(one) for one in recording.updates],
             "transactions": [_as_data(recording, one) for one in ones],
         }
     )
@@ -128,8 +128,9 @@ def _list(output: Output, recording: Recording) -> None:
 
 def _notes(recording: Recording) -> list[str]:
     notes = [
-        f"version {one.number}, from transaction {one.first} on: {', '.join(one.nodes)} replaced at {_time(one.at)}"
-        for one in recording.versions
+        f"from transaction {one.first} on, {_time(one.at)}: "
+        + ", ".join(f"{name} is version {version}" for name, version in one.nodes.items())
+        for one in recording.updates
     ]
     if recording.torn:
         notes.append(f"the last {recording.torn} bytes are no whole record: whoever wrote it was stopped in the middle")
@@ -173,7 +174,7 @@ def _inputs(recording: Recording, one: RecordedTransaction, node: str | None = N
 
 def _as_data(recording: Recording, one: RecordedTransaction) -> dict[str, object]:
     return {
-        "trans_id": one.trans_id, "version": recording.version_of(one), "end": one.end.how, "fed_at": one.at,
+        "trans_id": one.trans_id, "versions": recording.versions_of(one), "end": one.end.how, "fed_at": one.at,
         "seconds": one.end.seconds,
         "error": one.end.error or None, "together": one.end.together, "failed_calls": len(one.calls),
         "inputs": {name: in_words(msg) for name, msg in _inputs(recording, one)},
@@ -181,8 +182,12 @@ def _as_data(recording: Recording, one: RecordedTransaction) -> dict[str, object
     }
 
 
-def _version(one: Version) -> dict[str, object]:
-    return {"version": one.number, "first": one.first, "at": one.at, "nodes": one.nodes}
+def _update(one: Update) -> dict[str, object]:
+    return {"first": one.first, "at": one.at, "nodes": one.nodes}
+
+
+def _versions(recording: Recording, one: RecordedTransaction) -> str:
+    return ", ".join(f"{name} {version}" for name, version in recording.versions_of(one).items())
 
 
 def _fed_in_words(recording: Recording, one: RecordedTransaction) -> str:

@@ -90,10 +90,11 @@ def test_versions_of_nodes_are_listed_with_the_transactions_they_served(cli, tmp
             graph(np.full(2, -4.0))
     result = cli("replay", "run.dfrec", "--list")
     rows = [line.split() for line in result.out.splitlines() if line.split()[:1] in (["1"], ["2"])]
-    assert [row[:2] for row in rows if row[1] != "transactions,"] == [["1", "0"], ["2", "1"]]
-    assert "version 1, from transaction 2 on: work replaced at" in result.out
+    assert [row[1:3] == ["work", "2"] for row in rows if row[1] != "transactions,"] == [False, True]
+    assert "from transaction 2 on, " in result.out and "work is version 2" in result.out
     found = cli("replay", "run.dfrec", "--list", "--json").json
-    assert [one["version"] for one in found["transactions"]] == [0, 1] and found["versions"][0]["nodes"] == ["work"]
+    assert [one["versions"] for one in found["transactions"]] == [{}, {"work": 2}]
+    assert found["updates"][0]["nodes"] == {"work": 2}
     assert "the same error" in cli("replay", "run.dfrec").out
     assert "the same results" in cli("replay", "run.dfrec", "-t", "1").out
 

@@ -17,6 +17,8 @@ import dflow_core as df
 from dflow_core.errors import ModelFormatError, OptionError, UsageError
 from dflow_core.message import decode
 from dflow_core.recording import Recording, read_recording
+from dflow_core.recording.file_format import Kind, record_chunks
+from dflow_core.recording.records import json_chunks
 from dflow_core.replay import replay_call, replay_transaction
 from dflow_core.session import DFlowSession
 
@@ -440,10 +442,9 @@ def test_transaction_is_replayed_with_the_version_of_a_node_that_served_it(
     assert found == [4.0, "ValueError", 6.0, "TypeError", 1.0, -1.0, 6.0, "TypeError", 4.0, "ValueError"]
     recording = read_recording(path)
     failed = [recording.transactions[one] for one in recording.failed]
-    assert [recording.version_of(one) for one in failed] == [0, 1, 3, 4]
-    numbers = [1, 2, 3, 4] if good == "16" else [1, 3, 4]
-    assert [version.number for version in recording.versions] == numbers
-    assert {version.nodes for version in recording.versions} == {("node",)}
+    assert [recording.versions_of(one) for one in failed] == [{}, {"node": 2}, {"node": 4}, {"node": 5}]
+    numbers = [2, 3, 4, 5] if good == "16" else [2, 4, 5]
+    assert [update.nodes for update in recording.updates] == [{"node": number} for number in numbers]
     for one in failed:
         for replay in (replay_call, replay_transaction):
             done = replay(session, recording, one)
@@ -462,10 +463,25 @@ def test_graph_as_it_was_started_is_there_after_exchanges(session: DFlowSession,
         with pytest.raises(df.DflowError):
             graph.update("other", thrice)
     recording = read_recording(path)
-    (version,) = recording.versions
-    assert (version.number, version.first, version.at > 0) == (1, first, True)
+    (update,) = recording.updates
+    assert (update.nodes, update.first, update.at > 0) == ({"node": 2}, first, True)
     started, later = recording.model(), recording.model(recording.transaction(1))
     assert started.submodels["node"] != later.submodels["node"] and started.relation == later.relation
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{}, {"first": 1, "at": 0.0}, {"first": "1", "at": 0.0, "nodes": {}}, {"first": 1, "at": 0.0, "nodes": {"a": "2"}}],
+)
+def test_update_that_cannot_be_read_is_refused_with_the_file(
+    session: DFlowSession, path: Path, said: dict[str, object]
+) -> None:
+    run(single(session, record=str(path)), "good")
+    with path.open("ab") as file:
+        file.writelines(record_chunks(Kind.UPDATE, 0, json_chunks(said)))
+    with pytest.raises(ModelFormatError, match="an update cannot be read") as caught:
+        read_recording(path)
+    assert caught.value.path == str(path)
 
 
 def test_id_that_is_used_again_stands_for_the_later_transaction(session: DFlowSession, path: Path) -> None:

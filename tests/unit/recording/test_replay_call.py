@@ -238,6 +238,6 @@ def test_an_exchanged_function_with_queues_is_refused_before_anything_changes(
     node = loop.fnode("node")
     with graph(session, path, node) as made, pytest.raises(UsageError, match="takes a stream"):
         made.update(node, loop)
-    assert read_recording(path).versions == ()
+    assert read_recording(path).updates == ()
 
 
