@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import threading
 from collections.abc import Callable
@@ -161,11 +162,11 @@ class Template:
 
     def _dispatch(self) -> None:
         reader = JsonReader()
+        poll = select.poll()  # without end, while the limit of a send would hold for `recv` too
+        poll.register(self._socket, select.POLLIN)
         while True:
-            try:
-                data = self._socket.recv(65536)
-            except TimeoutError:  # the limit of a send holds for this direction too
-                continue
+            poll.poll()
+            data = self._socket.recv(65536)
             if not data:
                 return
             for reply in reader.feed(data):

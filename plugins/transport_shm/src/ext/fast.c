@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #endif
 
-enum { SLICE = 100000000, LONG_SLICE = 1000000000 };
+static const int64_t SLICE = 100000000, LONG_SLICE = 10000000000;
 
 const struct dshm_calls *calls;
 PyObject *gone_error, *peek_reference, *copy_reference;
