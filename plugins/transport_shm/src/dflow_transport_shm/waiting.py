@@ -1,8 +1,8 @@
 """How long one native wait may last.
 
 Native waits are cut into slices so that signals (Ctrl-C) are seen in between. Python handles signals in the main thread
-only, so that the slices of other threads are long: a process that has nothing to do sleeps. A wake-up that is lost with a
-killed process comes when what it held is taken back (`reclaim`); where nobody does that, it costs a slice.
+only, so that the slices of other threads are long: a process that has nothing to do sleeps. A wake-up that is lost with
+a killed process comes when what it held is taken back (`reclaim`); where nobody does that, it costs a slice.
 """
 
 from __future__ import annotations
