@@ -23,6 +23,7 @@ from tests.unit.deploy.test_placement import NPUS, RESOURCES, chain, npu, place,
 from tests.unit.deploy.test_planner import udf
 
 LIMIT = 20000
+FAILED = 0xFFFFFFFF
 
 
 @rules(
@@ -183,6 +184,42 @@ def test_dynamic_scheduling(tmp_path: Path) -> None:
     assert [p.spare for p in placed.placements[0].places] == [False, False, True]
     (route,) = plan_of(ONE, placed).feeds[0]
     assert (route.by, route.spares) == ("load", 1)
+
+
+# ------------------------------------------------------------------------------------------------ resource files
+
+NODES = [{"node_id": 0, "node_type": "srv", "ipaddr": "10.0.0.5", "port": 5001}]
+
+
+@pytest.fixture(scope="module")
+def with_resources(workplace: Path) -> Path:
+    """The resource file of the session."""
+    df.finalize()
+    df.init({"ge.resourceConfigPath": str(workplace / "own.json")})
+    return workplace / "own.json"
+
+
+LATER = "a mistake in the resource file is a DfException (145000) of the first `FlowGraph(...)`"
+
+
+@rules(
+    Rule("C5", "No such file.", None, FAILED, "4294967295 from the first feed", differs=LATER),
+    Rule("C5", "No JSON.", "{", FAILED, "4294967295 from the first feed", differs=LATER),
+    Rule("C5.1", "A key that must be there.", {"cluster": []}, FAILED, "4294967295 from the first feed", differs=LATER),
+    Rule("C5.3", "A value of another type.",
+         {**RESOURCES, "cluster": [{"cluster_nodes": [{**NODES[0], "port": "x"}]}]}, FAILED,
+         "4294967295 from the first feed", differs=LATER),
+    Rule("C5.5", "A resource type nobody knows.",
+         {**RESOURCES, "node_def": [{**RESOURCES["node_def"][0], "resource_type": "X68"}]},  # type: ignore[dict-item]
+         FAILED, "4294967295 from the first feed", differs=LATER),
+    Rule("C5", "A file that is right.", RESOURCES, 0),
+)
+def test_resource_files(with_resources: Path, rule: Rule) -> None:
+    with_resources.unlink(missing_ok=True)
+    if rule.given is not None:
+        with_resources.write_text(rule.given if isinstance(rule.given, str) else json.dumps(rule.given))
+    data = df.FlowData()
+    assert df.FlowGraph([all_seen.fnode()(data)]).feed({data: 1}) == rule.expected
 
 
 # ------------------------------------------------------------------------------------------ visible_device_enable

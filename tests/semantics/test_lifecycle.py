@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import dataflow as df
+from dflow_core.testing.waiting import wait_until
 from tests.semantics.rules import Rule, rules, shows
 
 FAILED = 0xFFFFFFFF
@@ -190,6 +191,41 @@ def ids(open_session: None) -> df.FlowGraph:
 @pytest.fixture
 def plain_ids(open_session: None) -> df.FlowGraph:
     return graph_of()[0]
+
+
+@shows(
+    Rule("P4", "Feeding and fetching from several threads is the normal use.", here="each result once, in one of them"),
+    Rule("P4", "finalize while another thread waits in fetch.", here="it gets FAILED at once"),
+)
+def test_threads(open_session: None) -> None:
+    graph, data = graph_of()
+    assert graph.feed({data: -1}) == 0 and graph.fetch(timeout=LIMIT) == ([-1], 0)
+    found: list[tuple[list[object], int]] = []
+
+    def feed(base: int) -> None:
+        for number in range(20):
+            assert graph.feed({data: base + number}, timeout=LIMIT) == 0
+
+    def fetch() -> None:
+        found.extend(graph.fetch(timeout=LIMIT) for _ in range(20))
+
+    def join(threads: list[threading.Thread]) -> None:
+        for thread in threads:
+            thread.join(30)
+        assert not any(thread.is_alive() for thread in threads)
+
+    threads = [threading.Thread(target=feed, args=(base,)) for base in (0, 100)]
+    threads += [threading.Thread(target=fetch) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    join(threads)
+    assert sorted(number for (number,), _ in found) == [*range(20), *range(100, 120)]  # type: ignore[type-var]
+    waiting = threading.Thread(target=lambda: found.append(graph.fetch(timeout=-1)))
+    waiting.start()
+    wait_until(lambda: graph._runner._results._is_fetching)
+    df.finalize()
+    join([waiting])
+    assert found[-1] == ([], FAILED)
 
 
 @shows(
