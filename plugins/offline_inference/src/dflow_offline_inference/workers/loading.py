@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from dflow_offline_inference.config import ModelConfig, ModelSource
 from dflow_offline_inference.requests import LOGGER
 from dflow_offline_inference.workers.remote import RemoteWorker
 
+_HOST = "cpu:"
 _FRAMEWORKS = {".onnx": Framework.ONNX, ".pb": Framework.TENSORFLOW}
 
 
@@ -32,6 +33,7 @@ class CompiledModel:
         model: It.
         threads: Threads of each worker.
         weight: Bytes that one worker takes.
+        places: Devices of its engine, by their logical number; none for an engine of the host's CPUs.
     """
 
     config: ModelConfig
@@ -39,10 +41,19 @@ class CompiledModel:
     model: PneModel
     threads: int
     weight: int
+    places: Sequence[str] = ()
 
     def device(self, instance: int) -> str:
         """Device of a worker."""
         return self.config.devices[instance % len(self.config.devices)]
+
+    def graph_for(self, instance: int) -> FlowModel:
+        """The graph of one worker, which goes where that worker is bound to."""
+        device = self.device(instance)
+        if device not in self.places:
+            return self.graph
+        options = {**self.graph.options, "model_devices": f"0:0:{self.places.index(device)}"}
+        return replace(self.graph, options=options)
 
 
 def compile_models(session: DFlowSession, configs: Mapping[str, ModelConfig]) -> dict[str, CompiledModel]:
@@ -74,7 +85,7 @@ def memory_limits(compiled: Mapping[str, CompiledModel], wanted: Mapping[str, in
     for name, one in compiled.items():
         for instance in range(one.config.instances):
             device = one.device(instance)
-            limit = limits.setdefault(device, wanted.get(device, free if device.startswith("cpu") else 0))
+            limit = limits.setdefault(device, wanted.get(device, free if device.startswith(_HOST) else 0))
             if limit:
                 limits[device] -= one.weight
                 takers.setdefault(device, []).append(f"{name}#{instance} {one.weight} bytes")
@@ -105,7 +116,7 @@ class Loaders:
         """One function for each worker of a model, which gives it in the thread that will use it."""
         instances = range(compiled.config.instances)
         if self._workers == "process":
-            return [functools.partial(RemoteWorker, self._session, compiled.graph) for _ in instances]
+            return [functools.partial(RemoteWorker, self._session, compiled.graph_for(one)) for one in instances]
         return [functools.partial(self._load, name, compiled, instance) for instance in instances]
 
     def _load(self, name: str, compiled: CompiledModel, instance: int) -> ModelWorker:
@@ -138,8 +149,25 @@ def _compile(session: DFlowSession, name: str, config: ModelConfig, threads: int
     options = replace(model.options, instances=1, threads=threads, call_timeout=config.call_timeout)
     model = replace(model, options=options)
     graph = replace(graph, submodels={key: model})
+    places = _places(session, name, model.engine, config.devices)
     weight = estimate_memory(graph, session.plan(graph)).models
-    return CompiledModel(config, graph, model, threads, weight)
+    return CompiledModel(config, graph, model, threads, weight, places)
+
+
+def _places(session: DFlowSession, name: str, engine: str, devices: Sequence[str]) -> Sequence[str]:
+    """The devices of an engine, if any but the host's CPUs is asked for.
+
+    Raises:
+        OptionError: one is asked for that it has not.
+    """
+    asked = [device for device in devices if not device.startswith(_HOST)]
+    places = session.registry.engine(engine).places
+    found = [place.device for place in places()] if asked and places is not None else []
+    for device in asked:
+        if device not in found:
+            raise OptionError(f"model {name!r}: engine {engine} has no device {device!r}",
+                              hint=f"it has {', '.join(found) or 'those of the host alone, such as cpu:0'}")
+    return found
 
 
 def _graph_of(session: DFlowSession, name: str, config: ModelConfig) -> FlowGraph:
