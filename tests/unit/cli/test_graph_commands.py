@@ -159,7 +159,9 @@ def test_the_plan_as_a_document(cli, session, target):
         "CPU@cpu:0": {"when_lost": "restart", "restarts": 3, "window": 60.0, "delay": 0.05, "longest_delay": 1.0}
     }
     assert found["placements"][0]["places"] == [
-        {"device": "npu:1", "resource_type": "Ascend", "logical_device": "0:0:1:0", "spare": False}
+        {
+            "device": "npu:1", "resource_type": "Ascend", "logical_device": "0:0:1:0", "spare": False, "visible": -1,
+        }
     ]
     assert found["budget"] == [{"node": "net", "instances": 1, "threads": 2, "reason": "as the node asks", "calls": 1}]
 
