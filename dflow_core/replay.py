@@ -32,6 +32,7 @@ class Replay:
         cause: The exception object of a node that ran in this process.
         digests: Of the outputs.
         mode: `inline` or `process`.
+        call: The call that was made again; None for the whole transaction.
     """
 
     transaction: RecordedTransaction
@@ -41,18 +42,23 @@ class Replay:
     cause: BaseException | None = None
     digests: tuple[ResultDigest, ...] = field(default=(), repr=False)
     mode: str = "inline"
+    call: FailedCall | None = field(default=None, repr=False)
 
     @property
     def verdict(self) -> str:
         """How it compares with what was recorded: `same error`, `another error`, `no error`, ..., in words."""
         recorded = self.transaction.end
+        if self.error is not None and self.call is not None:
+            known, error = self.call.error, self.error
+            is_same = (known.node, known.error_type) == (error.node, getattr(error, "error_type", None))
+            return "the same error" if is_same else "another error"
         if self.error is not None:
             if not recorded.error:
                 return "an error where there was none"
             return "the same error" if _same_error(recorded.error, self.error) else "another error"
-        if self.transaction.failed:
+        if self.transaction.failed or self.call is not None:
             return "no error this time"
-        if self.node is not None or any(not one.digest for one in (*recorded.results, *self.digests)):
+        if any(not one.digest for one in (*recorded.results, *self.digests)):
             return "results, which cannot be compared"
         return "the same results" if set(recorded.results) == set(self.digests) else "other results"
 
@@ -142,7 +148,7 @@ def _called_again(
     mine = [one for one in failed if one.node == call.node]
     error = _node_error(mine[0].error, transaction.trans_id) if mine else None
     outputs = tuple((f"{call.node}:{output}", msg) for output, msg in sent if msg.is_data)
-    return Replay(transaction, call.node, outputs, error, cause if mine else None)
+    return Replay(transaction, call.node, outputs, error, cause if mine else None, call=call)
 
 
 def _worker_of(session: DFlowSession, model: FlowModel, node: str) -> NodeWorker | None:
@@ -189,7 +195,7 @@ def _called_alone(
     elif done.error is not None and error is None:
         raise done.error
     outputs = tuple((f"{call.node}:{output}", msg) for output, msg in done.sent if msg.is_data)
-    return Replay(transaction, call.node, outputs, error)
+    return Replay(transaction, call.node, outputs, error, call=call)
 
 
 def _fed_again(

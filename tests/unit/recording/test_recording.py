@@ -344,6 +344,39 @@ def test_folder_takes_a_file_for_each_graph(session: DFlowSession, tmp_path: Pat
     assert all(len(read_recording(os.path.join(folder, name)).transactions) == 1 for name in files)
 
 
+def test_failed_call_that_cannot_be_read_is_left_out_with_a_line_in_the_log(
+    session: DFlowSession, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with single(session, record=str(path)) as graph, caplog.at_level(logging.WARNING):
+        observer = graph.running.client._observer
+        assert observer is not None
+        observer.called([b"nonsense", b"dflowfc1" + bytes(40)])
+        with pytest.raises(df.NodeError):
+            graph("bad")
+    assert caplog.text.count("a failed call is not recorded") == 2
+    recording = read_recording(path)
+    assert len(recording.calls(recording.transaction())) == 1
+
+
+def test_node_of_a_graph_inside_is_replayed_with_its_version(session: DFlowSession, path: Path) -> None:
+    """Exchanged by its path; the call inside is made again alone, and the graph around it whole."""
+    inner = df.FlowGraph([half.fnode("half")(df.FlowData("v"))], name="inner")
+    node = Ask.fnode(inner)
+    options = {"record": str(path)}
+    with df.FlowGraph([node.twice(df.FlowData("x"))], options, mode="inline", session=session) as graph:
+        assert float(graph(np.array(4.0))) == 1.0  # type: ignore[arg-type]
+        (inside,) = [name for name in graph.running.model.submodels if name.endswith("half")]
+        graph.update(inside, twice)
+        with pytest.raises(df.NodeError):
+            graph(np.array(-4.0))
+    recording = read_recording(path)
+    failed = recording.transaction()
+    assert recording.versions_of(failed) == {inside: 2}
+    for done in (replay_call(session, recording, failed, node=inside), replay_transaction(session, recording, failed)):
+        assert done.verdict == "the same error" and "twice" in str(done.error)
+    assert replay_transaction(session, recording, recording.transaction(1)).verdict == "the same results"
+
+
 def test_full_disk_ends_the_recording_and_not_the_graph(
     session: DFlowSession, path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -224,7 +224,7 @@ def test_node_can_be_named_where_several_failed(session: DFlowSession, tmp_path:
     assert {call.node for call in recording.calls(failed)} == {"a", "b"}
     for node, kind in (("a", ValueError), ("b", KeyError)):
         done = replay_call(session, recording, failed, node=node)
-        assert done.node == node and isinstance(done.cause, kind)
+        assert (done.node, done.verdict) == (node, "the same error") and isinstance(done.cause, kind)
     with pytest.raises(UsageError, match="no failed call of node 'c'") as caught:
         replay_call(session, recording, failed, node="c")
     assert caught.value.hint == "there are those of a, b"
