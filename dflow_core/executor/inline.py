@@ -5,6 +5,7 @@ Breakpoints, print and coverage work as in plain code, because a node runs insid
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import threading
@@ -380,8 +381,9 @@ class _InlineExchange(Exchange):
         self._made = ()
 
     def finish(self) -> None:
-        for runner in self._old:
-            runner.close()
+        with contextlib.ExitStack() as stack:  # all of them, also when one raises
+            for runner in self._old:
+                stack.callback(runner.close)
 
     def abandon(self) -> None:
         for _, _, runner in self._made:

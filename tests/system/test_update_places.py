@@ -168,3 +168,66 @@ def test_results_say_which_versions_made_them(mode):
         assert graph.update("b", adds(3)) > fed
         value, info = next(item for item in results if item[1].versions != {"b": 2})  # one was under way before
         assert (int(value), info.versions) == (3, {"a": 2, "b": 3}) and graph.versions == info.versions
+
+
+def counting(factor: int):
+    """A loop on its queue, with a count of its own."""
+
+    @df.pyflow(stream_input="Queue")
+    def loop(numbers):
+        for seen, number in enumerate(numbers, 1):
+            yield int(number) * factor + seen
+
+    return loop
+
+
+def test_a_function_that_takes_a_stream_is_exchanged_and_begins_anew():
+    with df.FlowGraph([counting(100).fnode(name="loop")(df.FlowData("x"))], QUIET) as graph:
+        assert [graph(5), graph(5)] == [501, 502]
+        graph.update("loop", counting(1000))
+        assert [graph(5), graph(5)] == [5001, 5002]
+
+
+def test_a_function_that_takes_a_stream_stays_in_the_callers_thread():
+    with df.FlowGraph([counting(100).fnode(name="loop")(df.FlowData("x"))], mode="inline") as graph:
+        assert graph(5) == 501
+        with pytest.raises(df.UsageError, match="takes a stream"):
+            graph.update("loop", counting(1000))
+        assert (graph(5), graph.versions) == (502, {})
+
+
+@BOTH
+def test_inputs_that_are_fed_apart_go_on_counting_where_they_were(mode):
+    """Two ways through one graph, one of which lags behind: its next message has the id it would have had."""
+    x, y = df.FlowData("x"), df.FlowData("y")
+    ends = [adds(1).fnode(name="a")(x), adds(2).fnode(name="b")(y)]
+    with df.FlowGraph(ends, QUIET, mode=mode) as graph:
+
+        def ask(data: df.FlowData) -> tuple[int, list[object], dict[str, int]]:
+            fed = graph.feed({data: np.array(0)}, partial=True)
+            values, info = graph.fetch(with_info=True, timeout=20)
+            assert info.transaction_id == fed
+            return int(fed), [None if value is None else int(value) for value in values], info.versions
+
+        assert [ask(x) for _ in range(3)] == [(n, [1, None], {}) for n in (1, 2, 3)]
+        assert ask(y) == (1, [None, 2], {})
+        assert graph.update("b", adds(5)) == 4
+        assert [ask(y) for _ in range(2)] == [(n, [None, 5], {"b": 2}) for n in (2, 3)]
+
+
+def test_what_the_old_version_raises_while_it_closes_comes_after_the_exchange(tmp_path):
+    """Inline: the new one is in force, and the graph and its versions say so."""
+
+    @df.pyflow
+    class Sulks:
+        @df.method()
+        def work(self, x):
+            return x
+
+        def close(self):
+            raise RuntimeError("not without a fight")
+
+    with df.FlowGraph([Sulks.fnode().work(df.FlowData("x"))], mode="inline") as graph:
+        with pytest.raises(RuntimeError, match="not without a fight"):
+            graph.update("Sulks", adds(2))
+        assert (graph(np.array(0)), graph.versions) == (2, {"Sulks": 2})
