@@ -73,6 +73,10 @@ class FlowFuncLogger:
             (LogType.RUN_LOG, LogLevel.ERROR): run,
         }
 
+    def __reduce__(self) -> str | tuple[object, ...]:
+        """The one of this module goes by its name, with functions of scripts that use it."""
+        return "logger" if self is logger else super().__reduce__()
+
     def is_log_enable(self, log_type: object, log_level: object) -> bool:
         """Whether lines of a level are written; False for anything that is no member of the two enumerations."""
         if not isinstance(log_type, LogType) or not isinstance(log_level, LogLevel):

@@ -117,6 +117,8 @@ FLOW_FUNC_REGISTRAR(Both).RegProcFunc("add", &Both::Add).RegProcFunc("pass_on", 
 """
 
 TABLE = """
+#include <stdexcept>
+#include "flow_func/flow_func_log.h"
 #include "flow_func/meta_multi_func.h"
 namespace demo {
 using namespace FlowFunc;
@@ -164,6 +166,83 @@ public:
                                 static_cast<int64_t>(params_->GetOutputNum()), static_cast<int64_t>(in.size()),
                                 params_->GetRunningInstanceId(), params_->GetRunningInstanceNum()});
     }
+    int32_t Types(Context context, Inputs)
+    {
+        AscendString text;
+        std::vector<AscendString> texts;
+        int64_t number = 0;
+        float real = 0;
+        std::vector<float> reals;
+        bool flag = false;
+        std::vector<bool> flags;
+        TensorDataType type = TensorDataType::DT_UNDEFINED;
+        std::vector<TensorDataType> types;
+        std::vector<std::vector<int64_t>> lists;
+        const int64_t codes = params_->GetAttr("text", text) + params_->GetAttr("texts", texts) +
+                              params_->GetAttr("real", real) + params_->GetAttr("reals", reals) +
+                              params_->GetAttr("flag", flag) + params_->GetAttr("flags", flags) +
+                              params_->GetAttr("type", type) + params_->GetAttr("types", types) +
+                              params_->GetAttr("lists", lists);
+        const auto length = static_cast<int64_t>(text.GetLength());
+        const auto count = static_cast<int64_t>(texts.size());
+        return Answer(context, {codes, length, count, static_cast<int64_t>(real * 2),
+                                static_cast<int64_t>(reals.at(1) * 2), flag, flags.at(1),
+                                type == TensorDataType::DT_INT16, types.at(1) == TensorDataType::DT_DOUBLE,
+                                lists.at(1).at(0)});
+    }
+    int32_t Mismatches(Context context, Inputs)
+    {
+        int64_t number = 0;
+        float real = 0;
+        bool flag = false;
+        AscendString text;
+        std::vector<int64_t> numbers;
+        return Answer(context, {params_->GetAttr("real", number), params_->GetAttr("number", real),
+                                params_->GetAttr("number", flag), params_->GetAttr("number", text),
+                                params_->GetAttr("number", numbers)});
+    }
+    int32_t Names(Context context, Inputs)
+    {
+        const bool is_name = AscendString(params_->GetName()) == AscendString("table");
+        return Answer(context, {is_name, params_->GetWorkPath() != nullptr});
+    }
+    int32_t SoftError(Context context, Inputs in)
+    {
+        in[0]->SetRetCode(9900001);
+        return context->SetOutput(0, in[0]);
+    }
+    int32_t NullPointer(Context context, Inputs) { return context->SetOutput(0, nullptr); }
+    int32_t Twice(Context context, Inputs)
+    {
+        (void)Answer(context, {1});
+        return Answer(context, {2});
+    }
+    int32_t Heads(Context context, Inputs in)
+    {
+        auto out = context->AllocTensorMsg({5}, TensorDataType::DT_INT64);
+        auto to = static_cast<int64_t *>(out->GetTensor()->GetData());
+        to[0] = static_cast<int64_t>(out->GetStartTime());
+        to[1] = static_cast<int64_t>(out->GetEndTime());
+        to[2] = static_cast<int64_t>(out->GetFlowFlags());
+        to[3] = out->GetRetCode();
+        to[4] = out->GetTransactionId() == in[0]->GetTransactionId();
+        return context->SetOutput(0, out);
+    }
+    int32_t OwnHead(Context context, Inputs)
+    {
+        auto out = context->AllocTensorMsg({1}, TensorDataType::DT_INT64);
+        *static_cast<int64_t *>(out->GetTensor()->GetData()) = 1;
+        out->SetStartTime(5);
+        out->SetEndTime(77);
+        out->SetFlowFlags(2);
+        return context->SetOutput(0, out);
+    }
+    int32_t Logs(Context context, Inputs)
+    {
+        FLOW_FUNC_RUN_LOG_ERROR("%s of transaction", "a line");
+        return Answer(context, {1});
+    }
+    int32_t Throws(Context, Inputs) { throw std::runtime_error("it broke"); }
     int32_t Times(Context context, Inputs in)
     {
         auto out = context->AllocTensorMsg({1}, TensorDataType::DT_INT64);
@@ -253,7 +332,11 @@ FLOW_FUNC_REGISTRAR(Table).RegProcFunc("pass", &Table::Pass)
     .RegProcFunc("user_data", &Table::UserData).RegProcFunc("attrs", &Table::Attrs)
     .RegProcFunc("ports", &Table::Ports).RegProcFunc("times", &Table::Times).RegProcFunc("trans_id", &Table::TransId)
     .RegProcFunc("invoke", &Table::Invoke).RegProcFunc("raises", &Table::Raises).RegProcFunc("told", &Table::Told)
-    .RegProcFunc("meets", &Table::Meets);
+    .RegProcFunc("meets", &Table::Meets).RegProcFunc("types", &Table::Types)
+    .RegProcFunc("mismatches", &Table::Mismatches).RegProcFunc("names", &Table::Names)
+    .RegProcFunc("soft_error", &Table::SoftError).RegProcFunc("null_pointer", &Table::NullPointer)
+    .RegProcFunc("twice", &Table::Twice).RegProcFunc("heads", &Table::Heads).RegProcFunc("own_head", &Table::OwnHead)
+    .RegProcFunc("logs", &Table::Logs).RegProcFunc("throws_it", &Table::Throws);
 }
 """
 

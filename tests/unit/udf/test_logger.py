@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 
 import pytest
 
 from dflow_core.testing.clock import FakeClock
 from dflow_core.udf import FlowFuncLogger, LogLevel, LogType
+from dflow_core.udf import logger as shared
 
 
 @pytest.fixture
@@ -80,3 +82,9 @@ def test_debug_lines_are_not_limited(logger, lines):
     for _ in range(2000):
         logger.debug("x")
     assert len(lines) == 2000
+
+
+def test_the_logger_travels_by_its_name_with_functions_of_scripts_that_use_it() -> None:
+    assert pickle.loads(pickle.dumps(shared)) is shared
+    with pytest.raises(TypeError):  # one of somebody's own is somebody's own to make again
+        pickle.dumps(FlowFuncLogger())

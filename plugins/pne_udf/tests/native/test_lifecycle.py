@@ -62,6 +62,20 @@ def test_a_library_that_misses_a_symbol(make_rig: Callable, tmp_path: Path) -> N
     assert "undefined symbol: not_anywhere" in failed(make_rig("pass", options={"library": str(target).encode()}))
 
 
+def test_a_library_that_needs_one_of_a_gpu_names_it(make_rig: Callable, tmp_path: Path) -> None:
+    """A library that was linked on a machine with a GPU, and is loaded where there is none."""
+    source, gpu = tmp_path / "needs.cc", tmp_path / "libcuda.so.1"
+    source.write_text('extern "C" int cuInit(); int value = cuInit();')
+    (tmp_path / "gpu.cc").write_text('extern "C" int cuInit() { return 0; }')
+    made = ["-shared", "-fPIC", "-o"]
+    subprocess.run(["g++", *made, str(gpu), "-Wl,-soname,libcuda.so.1", str(tmp_path / "gpu.cc")], check=True)
+    target = tmp_path / "libneeds.so"
+    subprocess.run(["g++", *made, str(target), str(source), str(gpu)], check=True)
+    gpu.unlink()
+    text = failed(make_rig("pass", options={"library": str(target).encode()}))
+    assert "libneeds.so does not load: libcuda.so.1: cannot open shared object file" in text
+
+
 @pytest.mark.parametrize(
     ("funcs", "more", "text"),
     [
