@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dflow_core.errors import CompileError, DflowError, TensorError, UsageError
+from dflow_core.errors import CompileError, DflowError, StartupError, TensorError, UsageError, text_of
 from dflow_core.message import FlowMsg, describe
 from dflow_core.model import PneModel
 from dflow_core.spi import FlowFunc, FuncParams, ModelWorker, NodeWorker, RunContext, WorkerContext, WorkerLoader
@@ -156,8 +156,21 @@ def load_functions(
 
     Raises:
         UsageError: the model runs in a process of its own only.
-        Whatever user code or the engine raises.
+        StartupError: user code or the engine raised; that is its cause.
+        DflowError, KeyboardInterrupt: as they are.
     """
+    try:
+        return _load_functions(model, loader, context, params)
+    except (DflowError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # also SystemExit: the same as where the node has a process of its own
+        text = f"it did not come up: {type(error).__name__}: {text_of(error)}"
+        raise StartupError(text, node=model.name, instance=params.instance) from error
+
+
+def _load_functions(
+    model: PneModel, loader: WorkerLoader, context: WorkerContext, params: FuncParams
+) -> list[FlowFunc]:
     worker = loader(model, context)
     if isinstance(worker, NodeWorker):
         worker.close()

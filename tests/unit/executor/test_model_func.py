@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from dflow_core.errors import ClosedError
+from dflow_core.errors import ClosedError, StartupError, UsageError
 from dflow_core.executor import NodeRunner
 from dflow_core.executor.model_func import ModelFunc
 from dflow_core.message import Aux, DataFlag, FlowMsg, Member, MsgInfo, decode, encode, root_token
-from dflow_core.spi import ModelWorker, OutputAlloc
+from dflow_core.spi import FuncParams, ModelWorker, OutputAlloc
 from dflow_core.testing.clock import FakeClock
 from dflow_core.types import Array, DataType, TensorSpec
-from tests.unit.executor.support import Node, message
+from tests.unit.executor.support import Func, Node, inline, message
 
 
 class Worker(ModelWorker):
@@ -360,3 +360,29 @@ def test_a_model_is_run_once_on_zeros_where_that_can_be_and_whatever_it_says_of_
     worker = Recorder(inputs, fails)
     ModelFunc(worker).warm_up()
     assert worker.ran == ran
+
+
+class Unready(Func):
+    """Fails while it is made ready."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(lambda x: x)
+        self.error = error
+
+    def init(self, params: FuncParams) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [ValueError("bad weights"), SystemExit(3), GeneratorExit(), MemoryError()], ids=repr)
+def test_a_node_that_does_not_come_up_inline_is_a_startup_error_with_the_cause(error: BaseException) -> None:
+    """BC-098: the same as where it has a process of its own."""
+    with pytest.raises(StartupError, match=f"node 'unready'#0: it did not come up: {type(error).__name__}") as caught:
+        inline([Node("unready", Unready(error), ["x"])], ["x"], ["unready:0"])
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize("error", [UsageError("ours", node="n"), KeyboardInterrupt()], ids=repr)
+def test_errors_of_ours_and_ctrl_c_pass_while_a_node_comes_up_inline(error: BaseException) -> None:
+    with pytest.raises(type(error)) as caught:
+        inline([Node("unready", Unready(error), ["x"])], ["x"], ["unready:0"])
+    assert caught.value is error
