@@ -136,6 +136,53 @@ def change_signals(x):
     return x
 
 
+@df.pyflow
+def handle_signals(x):
+    if x:
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    return x
+
+
+def test_function_that_sets_a_signal_handler_ends_its_transaction_only() -> None:
+    """Functions run in a thread, where Python sets none."""
+    with df.FlowGraph([handle_signals.fnode("node")(df.FlowData("x"))]) as graph:
+        before = pids(graph)
+        with pytest.raises(df.NodeError, match="main thread"):
+            graph(1, timeout=20)
+        assert (graph(0, timeout=20), pids(graph)) == (0, before)
+
+
+@df.pyflow
+def fork_and_time(x):
+    """A child that ends at once, one that lives on, a thread, and a timer's signals meanwhile."""
+    import ctypes
+
+    ctypes.CDLL(None).signal(signal.SIGALRM, ctypes.c_void_p(1))  # SIG_IGN, below Python
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    child = os.fork()
+    if child == 0:
+        os._exit(3)
+    left = os.fork()
+    if left == 0:
+        signal.pause()
+        os._exit(0)
+    found: list[int] = []
+    worker = threading.Thread(target=lambda: found.append(sum(range(1000))))
+    worker.start()
+    worker.join()
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), left, found[0]
+
+
+def test_forks_threads_and_timers_of_a_function_do_no_harm() -> None:
+    with df.FlowGraph([fork_and_time.fnode("node")(df.FlowData("x"))]) as graph:
+        results = list(graph.map(range(20), timeout=20))
+        assert {(code, total) for code, _, total in results} == {(3, 499500)}  # type: ignore[misc]
+        left = [pid for _, pid, _ in results]  # type: ignore[misc]
+        assert all(map(is_alive, left))
+        wait_until(lambda: graph.running.deployment.group.stats().blocks_in_use == 0)  # type: ignore[union-attr]
+    wait_until(lambda: not any(map(is_alive, left)))
+
+
 def test_node_that_takes_all_signals_away_still_works_and_still_ends() -> None:
     with df.FlowGraph([change_signals.fnode("node")(df.FlowData("x"))], {"stop_timeout": "2"}) as graph:
         assert [bool(result) for result in graph.map([1, 2, 3], timeout=20)] == [True] * 3

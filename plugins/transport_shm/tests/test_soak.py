@@ -42,8 +42,8 @@ def test_workers_end_with_who_started_them() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_memory_stays_level_over_a_million_messages() -> None:
-    """The group keeps at most 64 MiB that lie idle; after thousands of kills it has them."""
+    """A process has taken first all that a group keeps, so that what grows after that is a leak."""
     text = soak("--messages", "1000000", "--pause", "0.01", "--seed", "2", limit=800)
     found = re.findall(r"memory of .*: ([+-][\d.]+) MB a million messages in the second half", text)
     assert len(found) == 2, text
-    assert all(float(slope) < 4 for slope in found), text
+    assert all(float(slope) < 1 for slope in found), text
