@@ -187,7 +187,7 @@ def test_an_inline_node_is_exchanged_too():
     x = df.FlowData("x")
     with df.FlowGraph([adds(1).fnode(name="worker")(x)], mode="inline") as graph:
         assert graph(0) == 1
-        with pytest.raises(ValueError, match="broken"):
+        with pytest.raises(df.StartupError, match="ValueError: the new version is broken"):
             graph.update("worker", Broken.fnode())
         assert graph(0) == 1
         graph.update("worker", adds(2))
