@@ -215,6 +215,7 @@ class _Contents:
 
     def __init__(self) -> None:
         self.transactions: dict[int, _Found] = {}
+        self._latest: dict[int, _Found] = {}
         self.updates: list[Update] = []
         self.left_out: int | None = None
 
@@ -224,10 +225,10 @@ class _Contents:
             self._fed(record, head)
         elif record.kind is Kind.CALL:
             for trans_id in FailedCall.trans_ids_in(head):
-                if trans_id in self.transactions:
-                    self.transactions[trans_id].calls.append(record)
-        elif record.kind is Kind.END and record.trans_id in self.transactions:
-            self.transactions[record.trans_id].end = End.from_head(head)
+                if trans_id in self._latest:
+                    self._latest[trans_id].calls.append(record)
+        elif record.kind is Kind.END and record.trans_id in self._latest:
+            self._latest[record.trans_id].end = End.from_head(head)
         elif record.kind is Kind.UPDATE:
             self.updates.append(_update(record, head_json(head)))
         elif record.kind is Kind.CLOSED:
@@ -235,10 +236,13 @@ class _Contents:
             self.left_out = said if isinstance(said, int) else None
 
     def _fed(self, record: Record, head: bytes) -> None:
-        mine = self.transactions.get(record.trans_id)
-        if mine is None or mine.end is not None:  # an id may be used again; the later one is kept then
-            self.transactions.pop(record.trans_id, None)
-            mine = self.transactions[record.trans_id] = _Found(at=fed_at(head), updates=len(self.updates))
+        """An id may be used again, by a caller that numbers, or of inputs fed apart: a failure stays, else the last."""
+        mine, known = self._latest.get(record.trans_id), self.transactions.get(record.trans_id)
+        if mine is None or mine.end is not None:
+            mine = self._latest[record.trans_id] = _Found(at=fed_at(head), updates=len(self.updates))
+            if known is None or known.end is None or known.end.how not in FAILED:
+                self.transactions.pop(record.trans_id, None)
+                self.transactions[record.trans_id] = mine
         mine.fed.append(record)
 
 

@@ -517,14 +517,22 @@ def test_update_that_cannot_be_read_is_refused_with_the_file(
     assert caught.value.path == str(path)
 
 
-def test_id_that_is_used_again_stands_for_the_later_transaction(session: DFlowSession, path: Path) -> None:
+@pytest.mark.parametrize(
+    ("values", "kept"),
+    [(["a", "b"], "b"), (["bad", "good"], "bad"), (["good", "bad"], "bad"), (["bad", "good", "more"], "bad")],
+)
+def test_id_that_is_used_again_stands_for_the_failed_transaction_or_the_last(
+    session: DFlowSession, path: Path, values: list[str], kept: str
+) -> None:
     with single(session, record=str(path)) as graph:
-        for value in ("bad", "good"):
+        for value in values:
             graph.feed({"x": value}, info=df.FeedInfo(transaction_id=7))
             with contextlib.suppress(df.NodeError):
                 graph.fetch()
     recording = read_recording(path)
-    assert recording.transaction(7).end.how == "result" and len(recording.fed(recording.transaction(7))) == 1
+    (fed,) = recording.fed(recording.transaction(7))
+    assert decode(fed[0]) == kept and recording.transaction(7).failed == (kept == "bad")
+    assert len(recording.calls(recording.transaction(7))) == (kept == "bad")
 
 
 def test_full_disk_while_it_is_written_anew_leaves_what_was_there(
