@@ -17,7 +17,7 @@ from tests.semantics.rules import Rule, rules, shows
 
 EOS, SEG = 1, 2
 FAILED = 0xFFFFFFFF
-T = 0.03
+T = 0.15
 RESET = "a message that does not fit into a batch is an error, and what was collected is lost"
 FLUSH = "EOS means nothing to batches by count"
 
@@ -48,7 +48,8 @@ def results(graph: df.FlowGraph, timeout: float = 0.0) -> list[object]:
     found: list[object] = []
     while True:
         try:
-            value, info = graph.fetch(timeout=timeout, with_info=True)  # type: ignore[misc]
+            limit = timeout if graph.running.client.in_flight else 0.0
+            value, info = graph.fetch(timeout=limit, with_info=True)  # type: ignore[misc]
         except df.WaitTimeoutError:
             return found
         except df.DflowError:
@@ -228,13 +229,13 @@ def test_batches_of_wrong_types(rule: Rule) -> None:
 @shows(
     Rule("19", "A batch makes the graph n-mapping: ids of the user's count.", here="the id of the newest message"),
     Rule("19", "Only the input that has the attribute is batched.", here="the other one comes as it is"),
-    Rule("P14", "timeout is in milliseconds.", here="40 is 0.04 s"),
+    Rule("P14", "timeout is in milliseconds.", here="200 is 0.2 s"),
 )
 def test_batches_of_scripts(started: object) -> None:
     a, b = dataflow.FlowData(name="a"), dataflow.FlowData(name="b")
     node, point = dataflow.FlowNode(1, 1), dataflow.FuncProcessPoint(py_func=dataflow.pyflow(plain))
     node.add_process_point(point)
-    node.map_input(0, point, 0, [dataflow.CountBatch(3, timeout=40)])
+    node.map_input(0, point, 0, [dataflow.CountBatch(3, timeout=200)])
     graph = dataflow.FlowGraph([node(a), dataflow.pyflow(plain).fnode()(b)])
     for number in (10, 20):
         assert graph.feed_data({a: [number], b: [number]}, dataflow.FlowInfo(transaction_id=number)) == 0
