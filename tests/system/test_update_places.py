@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,6 +17,7 @@ from tests.system.case_support import MODELS, pids
 from tests.system.update_support import adds, load
 
 QUIET = {"output": "none"}
+ADDS = ("add_float.onnx", "add_dynamic.onnx")
 BOTH = pytest.mark.parametrize("mode", ["process", "inline"])
 
 
@@ -123,8 +126,7 @@ def test_every_call_of_a_transaction_is_answered_by_one_version_of_what_is_calle
 
 @BOTH
 def test_a_model_that_a_function_calls_is_exchanged_and_a_broken_file_changes_nothing(mode, tmp_path):
-    kinds = ("add_float.onnx", "add_dynamic.onnx")
-    fixed, free = (df.GraphProcessPoint(df.Framework.ONNX, MODELS / name) for name in kinds)
+    fixed, free = (df.GraphProcessPoint(df.Framework.ONNX, MODELS / name) for name in ADDS)
     with np.load(MODELS / "add_float.onnx.npz") as data:
         shape = next(iter(data.values())).shape
     point = FuncProcessPoint(py_func=AsksModel)
@@ -231,3 +233,39 @@ def test_what_the_old_version_raises_while_it_closes_comes_after_the_exchange(tm
         with pytest.raises(RuntimeError, match="not without a fight"):
             graph.update("Sulks", adds(2))
         assert (graph(np.array(0)), graph.versions) == (2, {"Sulks": 2})
+
+
+def test_a_model_that_shares_its_process_is_exchanged_and_the_others_in_there_go_on():
+    """They move into the new process with it, and stay in their version."""
+    x, y = df.FlowData("x"), df.FlowData("y")
+    fixed, free = (df.GraphProcessPoint(df.Framework.ONNX, MODELS / name) for name in ADDS)
+    with np.load(MODELS / "add_float.onnx.npz") as data:
+        ones = np.ones(next(iter(data.values())).shape, np.float32)
+    first, second = (fixed.fnode(2, 1, name).set_options(process="both") for name in ("first", "second"))
+    with df.FlowGraph([second(first(x, y), y)], QUIET) as graph, load_of(graph, ones) as answers:
+        assert len(set(pids(graph))) == 1
+        for version in range(2, 5):
+            before = set(pids(graph))
+            graph.update("first", free if version % 2 == 0 else fixed)
+            assert len(set(pids(graph))) == 1 and not before & set(pids(graph))
+            assert graph.versions == {"first": version}
+            assert {node.node: node.version for node in graph.stats().nodes} == {"first": version, "second": 1}
+    assert answers and all(np.all(answer == 3) for answer in answers)
+
+
+@contextlib.contextmanager
+def load_of(graph: df.FlowGraph, item: np.ndarray) -> Iterator[list[object]]:
+    """Requests one after the other inside the block, with the same tensor at both inputs; gives the answers."""
+    stop, answers = threading.Event(), []
+
+    def ask() -> None:
+        while not stop.is_set():
+            answers.append(graph(item, item))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield answers
+    finally:
+        stop.set()
+        thread.join(60)
