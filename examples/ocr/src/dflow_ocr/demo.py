@@ -83,7 +83,8 @@ def run_graph(
         pages: Image files.
         settings: How the graph is built.
         trace: Folder for the timeline's raw data.
-        in_flight: Pages under way at once; 0 takes two for each model instance and a few for the buckets.
+        in_flight: Pages under way at once; 0 takes one for each call that detectors and recognisers
+            make at once, and two more.
         show_progress: Whether to show a progress bar.
         warm_up: Whether every model instance reads the first page once before the clock starts.
 
@@ -92,7 +93,7 @@ def run_graph(
     """
     options = {"trace": str(trace)} if trace else {}
     settings = replace(settings, det_shapes=settings.det_shapes or usual_shape(pages))
-    window = in_flight or 2 * settings.det + settings.rec + 4
+    window = in_flight or settings.streams * (settings.det + settings.rec) + 2
     with build_graph(settings, options) as graph:
         if warm_up:
             list(graph.map([str(pages[0])] * max(settings.det, settings.rec)))

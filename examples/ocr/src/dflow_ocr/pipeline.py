@@ -74,7 +74,9 @@ def build_graph(settings: PipelineSettings | None = None, options: dict[str, str
     rec.set_options(instances=s.rec, threads=s.threads)
     page = df.FlowData("page")
     opening = nodes.open_page.fnode()
-    opening.set_queue(0, depth=2)  # a feed is 15 MB: enough to keep the detectors busy, no more
+    # A detector's feed is 15 MB and a recogniser's answer 6 MB: enough to keep those behind busy, no more.
+    opening.set_queue(0, depth=2)
+    rec.set_queue(0, depth=2)
     feed, opened = opening(page)
     angles, lines, boxes = nodes.find_lines.fnode()(det(feed), opened)
     odds = cls(angles)
