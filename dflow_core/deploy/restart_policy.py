@@ -50,7 +50,10 @@ class RestartPolicy:
         """In one line, for `dflow plan`."""
         if self.when_lost == "never":
             return "not started again"
-        often = "however often" if self.when_lost == "always" else f"up to {self.restarts} times in {self.window:g} s"
+        if self.when_lost != "always" and not self.restarts:
+            return "not started again (restarts=0)"
+        most = f"up to {_times(self.restarts)} in {self.window:g} s"
+        often = "however often" if self.when_lost == "always" else most
         pauses = f"pauses of {self.delay:g} to {self.longest_delay:g} s" if self.longest_delay else "no pauses"
         again = f"started again {often}, {pauses}"
         return f"left to other instances; the last one is {again}" if self.when_lost == "degrade" else again
@@ -59,7 +62,7 @@ class RestartPolicy:
         """Why it is not started again after so many times within the window."""
         if self.when_lost == "never":
             return "it is not started again, because of `when_lost='never'`"
-        often = f"started again {times} time{'s' * (times != 1)} within {self.window:g} s"
+        often = f"started again {_times(times)} within {self.window:g} s"
         return f"it was {often if times else 'not started again'}, and `restarts={self.restarts}` allows no more"
 
     @property
@@ -114,6 +117,10 @@ class Restarts:
     def refusal(self) -> str:
         """Why there is none, after `after_loss` gave None."""
         return self.policy.refusal(len(self._recent))
+
+
+def _times(number: int) -> str:
+    return f"{number} time{'s' * (number != 1)}"
 
 
 def _merged(found: Iterable[str]) -> str:

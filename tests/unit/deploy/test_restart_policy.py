@@ -112,9 +112,11 @@ def test_a_refusal_says_which_option_it_is_of(policy: RestartPolicy, losses: int
         (RestartPolicy(), "started again up to 3 times in 60 s, pauses of 0.05 to 1 s"),
         (RestartPolicy("always"), "started again however often, pauses of 0.05 to 1 s"),
         (RestartPolicy("never"), "not started again"),
+        (RestartPolicy(restarts=0), "not started again (restarts=0)"),
+        (RestartPolicy("always", restarts=0), "started again however often, pauses of 0.05 to 1 s"),
         (
             RestartPolicy("degrade", 1, 5.0, 0.0, 0.0),
-            "left to other instances; the last one is started again up to 1 times in 5 s, no pauses",
+            "left to other instances; the last one is started again up to 1 time in 5 s, no pauses",
         ),
     ],
 )
