@@ -72,6 +72,19 @@ public:
 };
 REGISTER_FLOW_FUNC("obeys", Obeys);
 
+class Writes : public Copies {
+public:
+    int32_t Proc(Inputs inputs) override
+    {
+        auto in = static_cast<int64_t *>(inputs[0]->GetTensor()->GetData());
+        if (in[0] < 0) {
+            in[inputs[0]->GetTensor()->GetElementCnt() - 1] += 1;
+        }
+        return Copies::Proc(inputs);
+    }
+};
+REGISTER_FLOW_FUNC("writes", Writes);
+
 class Keeps : public Copies {
 public:
     int32_t Proc(Inputs inputs) override
@@ -235,6 +248,23 @@ def test_message_that_a_function_keeps_never_changes_and_comes_back_when_it_dies
         assert graph(np.full(100_000, 7), timeout=20, copy=True).tolist() == [7]
         gc.collect()
         assert group.stats().blocks_in_use == 1
+
+
+# ------------------------------------------------------------------------------- BC-018: writing into an input
+
+
+def test_function_that_writes_into_an_input_is_named_where_inputs_are_checked(node):
+    """BC-018: its transaction ends with node, function and input; calls that only read are as always."""
+    with graph_of(node("writes", "cpp"), **{"plugin.udf.check_inputs": 1}) as graph:
+        for size in (1, 2, 1000):
+            assert graph(np.arange(size), timeout=30, copy=True).tolist() == list(range(size))
+            said = rf"writes wrote into input 0 \(int64\[{size}\]\), which other"
+            with pytest.raises(NodeError, match=said) as caught:
+                graph(np.full(size, -5), timeout=30)
+            assert (caught.value.node, caught.value.error_type) == ("cpp", "InputChangedError")
+            assert caught.value.trans_id
+    with graph_of(node("writes", "cpp")) as graph:
+        assert graph(np.full(2, -5), timeout=30, copy=True).tolist() == [-5, -4], "nobody looks without the option"
 
 
 # ------------------------------------------------------------------------------- BC-066, BC-067, BC-070: tensors

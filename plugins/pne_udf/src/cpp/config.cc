@@ -89,6 +89,7 @@ private:
         node_->input_num = from_.n_inputs;
         node_->stops_on_error = (from_.flags & DFLOW_UDF_STOP_ON_ERROR) != 0;
         node_->catches_exceptions = (from_.flags & DFLOW_UDF_EXCEPTION_CATCH) != 0;
+        node_->checks_inputs = (from_.flags & DFLOW_UDF_CHECK_INPUTS) != 0;
         node_->is_scatter = (from_.flags & DFLOW_UDF_BALANCE_SCATTER) != 0;
         node_->is_gather = (from_.flags & DFLOW_UDF_BALANCE_GATHER) != 0;
         node_->cancelled = Cancelled(from_.cancelled);

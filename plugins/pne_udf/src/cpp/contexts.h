@@ -32,6 +32,7 @@ struct Node {
     size_t input_num = 0;
     bool stops_on_error = false;
     bool catches_exceptions = false;
+    bool checks_inputs = false;
     bool is_scatter = false;
     bool is_gather = false;
     std::string scope;

@@ -130,6 +130,8 @@ private:
     bool FillGaps();
     void NoteRaised(const Raised &raised);
     Outcome Invoke(const std::vector<FlowMsgPtr> &inputs);
+    Outcome InvokeChecked();
+    std::vector<uint64_t> Sums() const;
     ErrorInfo Explain(const Outcome &outcome) const;
     std::vector<std::weak_ptr<Message>> Kept();
     bool IsStreamEnded() const;

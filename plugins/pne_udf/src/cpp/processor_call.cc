@@ -81,7 +81,7 @@ Event Processor::CallFunction()
     counters_.current_trans.store(trans_id, std::memory_order_relaxed);
     counters_.current_since.store(began, std::memory_order_relaxed);
     SetCrashTransaction(trans_id);
-    const Outcome outcome = Invoke(arguments_);
+    const Outcome outcome = node_->checks_inputs ? InvokeChecked() : Invoke(arguments_);
     if (!outcome.is_exception() && outcome.code == kProcPending) {
         return Event::kCallPending;
     }
@@ -110,6 +110,41 @@ Outcome Processor::Invoke(const std::vector<FlowMsgPtr> &inputs)
         }
         return callee_.single != nullptr ? callee_.single->Proc(inputs) : callee_.plain(context_, inputs);
     });
+}
+
+// A sum over what each input holds.
+std::vector<uint64_t> Processor::Sums() const
+{
+    std::vector<uint64_t> sums;
+    for (const MessagePtr &msg : set_) {
+        const View body = msg->body();
+        uint64_t sum = body.size;
+        uint64_t word = 0;
+        for (uint64_t at = 0; at < body.size; at += sizeof(word)) {
+            memcpy(&word, body.data + at, std::min<uint64_t>(sizeof(word), body.size - at));
+            sum = (sum ^ word) * 0x9e3779b97f4a7c15U;
+            sum ^= sum >> 29;
+        }
+        sums.push_back(sum);
+    }
+    return sums;
+}
+
+// A call that fails if it has changed an input: who else reads the message would see that.
+Outcome Processor::InvokeChecked()
+{
+    const std::vector<uint64_t> before = Sums();
+    Outcome outcome = Invoke(arguments_);
+    const std::vector<uint64_t> after = Sums();
+    for (size_t i = 0; i < before.size() && outcome.code == 0 && !outcome.is_exception(); i++) {
+        if (before[i] != after[i]) {
+            outcome.error_type = "InputChangedError";
+            outcome.message = info_.name + " wrote into input " + std::to_string(info_.inputs[i]) + " (" +
+                              Describe(set_[i]->head(), set_[i]->body()) +
+                              "), which other nodes may read: copy it before you change it";
+        }
+    }
+    return outcome;
 }
 
 ErrorInfo Processor::Explain(const Outcome &outcome) const

@@ -17,6 +17,7 @@ CPU_NUM = "__cpu_num"
 HEAVY_LOAD = "_dflow_heavy_load"
 VISIBLE = "_dflow_visible_device_enable"
 TIMEOUT = "plugin.udf.build_timeout"
+CHECK = "plugin.udf.check_inputs"
 _UNKNOWN = TensorSpec(DataType.UNDEFINED)
 
 

@@ -40,7 +40,7 @@ def _built(model: UdfModel, context: WorkerContext) -> NodeWorker:
     """A library that travelled as a package."""
     from dflow_pne_udf import sdk_dir
     from dflow_pne_udf.building.unpacked import unpacked_folder, unpacked_library
-    from dflow_pne_udf.engine import CPU_NUM, store_folder
+    from dflow_pne_udf.engine import CHECK, CPU_NUM, store_folder
     from dflow_pne_udf.native import CppNode, LibraryPlace
 
     def place() -> LibraryPlace:
@@ -51,7 +51,8 @@ def _built(model: UdfModel, context: WorkerContext) -> NodeWorker:
             library, end = _unpack(model.package, kind, store)
         cpu = model.params.get(CPU_NUM)
         threads = cpu if isinstance(cpu, int) else 0
-        return LibraryPlace(library, os.path.dirname(library), model.functions, threads, end)
+        checks = context.options.get(CHECK) == "1"
+        return LibraryPlace(library, os.path.dirname(library), model.functions, threads, end, checks)
 
     return CppNode(model, place, context.report)
 
@@ -74,8 +75,10 @@ def _unpack(package: bytes, resource_type: str, store: str) -> tuple[str, Callab
 
 def _shipped(model: UdfModel, func: LibraryFunc, context: WorkerContext) -> NodeWorker:
     """A library that came with an installed package; a node of it runs one function with all ports."""
+    from dflow_pne_udf.engine import CHECK
     from dflow_pne_udf.native import CppNode, LibraryPlace
 
+    checks = context.options.get(CHECK) == "1"
     functions = (dataclasses.replace(model.functions[0], name=func.function),)
-    place = LibraryPlace(func.library, os.path.dirname(func.library), functions)
+    place = LibraryPlace(func.library, os.path.dirname(func.library), functions, checks_inputs=checks)
     return CppNode(model, lambda: place, context.report)

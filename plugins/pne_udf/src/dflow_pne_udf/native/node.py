@@ -35,6 +35,7 @@ class LibraryPlace:
         functions: The functions of the node it is for.
         threads: Calls that may run at once; 0 is one for each function.
         end: Called when it is not needed any more.
+        checks_inputs: Whether a call that changes one of its inputs fails.
     """
 
     library: str
@@ -42,6 +43,7 @@ class LibraryPlace:
     functions: tuple[FuncSpec, ...]
     threads: int = 0
     end: Callable[[], None] | None = None
+    checks_inputs: bool = False
 
 
 class CppNode(NodeWorker):
@@ -233,6 +235,7 @@ class _Configuration:
         plan, limits = links.plan, links.limits
         flags = seam.STOP_ON_ERROR if model.options.on_error == "stop" else 0
         flags |= seam.EXCEPTION_CATCH if links.catches else 0
+        flags |= seam.CHECK_INPUTS if place.checks_inputs else 0
         attrs = pack_attrs(links.params.attrs)
         funcs = [self._function(spec) for spec in place.functions]
         outputs = [self._output(routes) for routes in plan.outputs]

@@ -42,7 +42,8 @@ enum dflow_udf_flags {
     DFLOW_UDF_STOP_ON_ERROR = 1,    /* a failing call fails the instance, not only its transaction */
     DFLOW_UDF_EXCEPTION_CATCH = 2,  /* RaiseException is allowed */
     DFLOW_UDF_BALANCE_SCATTER = 4,
-    DFLOW_UDF_BALANCE_GATHER = 8
+    DFLOW_UDF_BALANCE_GATHER = 8,
+    DFLOW_UDF_CHECK_INPUTS = 16     /* a call that changes one of its inputs fails */
 };
 
 /* One function of the node. Several functions share no input. */
