@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dflow_ocr.demo import run_graph
+from dflow_ocr.detect import usual_shape
 from dflow_ocr.pages import read_truth, write_pages
 from dflow_ocr.pipeline import PipelineSettings
 from dflow_ocr.rivals import run_rivals
@@ -75,7 +76,7 @@ def serial(name: str, engine: str) -> Callable[[Sequence[Path]], Figures]:
     `stage_seconds` is the summed time of its stages a page: what the work costs where nothing competes for the CPU.
     """
     def run(pages: Sequence[Path]) -> Figures:
-        ocr = SerialOcr(engine)  # type: ignore[arg-type]
+        ocr = SerialOcr(engine, det_shape=usual_shape(pages))  # type: ignore[arg-type]
         ocr.read_page(pages[0])
         few = pages[: max(1, len(pages) // 3)]
         before, used = ocr.times.total(), time.process_time()

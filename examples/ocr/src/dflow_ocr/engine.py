@@ -52,13 +52,14 @@ def openvino_config(precision: Literal["f32", "bf16"], threads: int = 1) -> dict
     }
 
 
-def load_model(model: Path | bytes, engine: EngineName, threads: int = 1) -> Model:
+def load_model(model: Path | bytes, engine: EngineName, threads: int = 1, shape: str = "") -> Model:
     """Compile a model.
 
     Args:
         model: An ONNX file or its content.
         engine: The engine and precision.
         threads: How many threads one call uses.
+        shape: The one shape its input has, `1,3,960,1280`, which OpenVINO makes use of; "" is any.
 
     Returns:
         The model.
@@ -69,19 +70,22 @@ def load_model(model: Path | bytes, engine: EngineName, threads: int = 1) -> Mod
     if engine == "onnxruntime":
         return _OnnxRuntimeModel(model, threads)
     if engine == "openvino-f32":
-        return _OpenVinoModel(model, openvino_config("f32", threads))
+        return _OpenVinoModel(model, openvino_config("f32", threads), shape)
     if engine == "openvino-bf16":
-        return _OpenVinoModel(model, openvino_config("bf16", threads))
+        return _OpenVinoModel(model, openvino_config("bf16", threads), shape)
     raise OcrExampleError(f"unknown engine {engine!r}; known are {', '.join(ENGINES)}")
 
 
 class _OpenVinoModel:
-    def __init__(self, model: Path | bytes, config: dict[str, str]) -> None:
+    def __init__(self, model: Path | bytes, config: dict[str, str], shape: str) -> None:
         import openvino
 
         core = openvino.Core()
         with signal_stack_kept():
-            self._compiled = core.compile_model(core.read_model(model), "CPU", config)
+            found = core.read_model(model)
+            if shape:
+                found.reshape([int(size) for size in shape.split(",")])
+            self._compiled = core.compile_model(found, "CPU", config)
         self._request = self._compiled.create_infer_request()
         self._names: Final = [port.any_name for port in self._compiled.outputs]
 

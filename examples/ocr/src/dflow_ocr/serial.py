@@ -82,16 +82,17 @@ class _Line:
 class SerialOcr:
     """The three models and every stage, in one process."""
 
-    def __init__(self, engine: EngineName = "openvino-f32", threads: int = 1) -> None:
+    def __init__(self, engine: EngineName = "openvino-f32", threads: int = 1, det_shape: str = "") -> None:
         """Load the models.
 
         Args:
             engine: The engine and precision.
             threads: How many threads one call of a model uses.
+            det_shape: The one shape the detector gets (`usual_shape`); "" is any.
         """
         files = find_models()
         self.times = StageTimes()
-        self._det: Final = load_model(files.det, engine, threads)
+        self._det: Final = load_model(files.det, engine, threads, det_shape)
         self._cls: Final = load_model(files.cls, engine, threads)
         self._rec: Final = load_model(logits_model(files.rec), engine, threads)
         self._alphabet: Final = read_alphabet(files.rec)
