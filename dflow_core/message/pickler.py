@@ -60,6 +60,8 @@ def pickler_class() -> type[Pickler]:
                 return _dispatcher, (tuple(vars(obj)["registry"].items()),)
             if type(obj) is functools.cached_property:
                 return _cached_property, (obj.func, obj.attrname)
+            if type(obj) is functools.singledispatchmethod:
+                return _dispatch_method, (obj.func, obj.dispatcher)
             if isinstance(obj, io.TextIOWrapper):
                 return getattr, (sys, _stream_name(obj))
             return super().reducer_override(obj)
@@ -83,6 +85,14 @@ def _cached_property(func: Callable[[object], object], name: str | None) -> func
 
 def _cached(func: Callable[..., object], maxsize: int | None, typed: bool) -> Callable[..., object]:
     return functools.lru_cache(maxsize, typed)(func)
+
+
+def _dispatch_method(
+    func: Callable[..., object], dispatcher: Callable[..., object]
+) -> functools.singledispatchmethod[object]:
+    made = functools.singledispatchmethod(func)
+    vars(made)["dispatcher"] = dispatcher
+    return made
 
 
 def _is_dispatcher(func: FunctionType) -> bool:

@@ -65,6 +65,8 @@ def module(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("host", IN_PROGRAM)
 def test_graph_runs_in_a_program(host: str, module: Path) -> None:
     """python/cpython#106464: what every program has, some do not have."""
+    if "deleted" in host and sys.version_info[:3] == (3, 13, 0):
+        pytest.skip("Python 3.13.0 itself cannot import socket or numpy in a folder that was deleted")
     done = run_program(f"import sys; sys.path.insert(0, {str(module)!r})\n{IN_PROGRAM[host]}\n{SAY}")
     assert (done.returncode, done.stdout.split()) == (0, ["True"]), done.stderr
 
