@@ -1,10 +1,9 @@
 """From a compiled graph to running executors on this machine.
 
-Decisions, without I/O: `planner`, `threads`, `memory` (what runs where), `lifecycle` (what follows what in the life of
-a process), `recovery` (what is owed when one dies). Shells: `resources` (what this machine has); `supervisor` around
-`loop`, `member`, `executor_process`, `status_board`, `answers` and `queue_closer`; `template`, `forkserver` and `child`
-(how processes begin); `door` (who asks from outside); `output` and `sinks` (what they print). `local_deployment` ties
-them together, `local` makes such deployments; `processes` alone knows how to start and end a process.
+Folders: `planning` (what runs where; decides and starts nothing), `supervision` (lives and losses of processes:
+`lifecycle`, `recovery` and `restart_policy` without I/O, `supervisor` and its shells around them), `children` (how
+executors begin, are spoken to and end). Beside them `local` and `local_deployment` tie them together, and `door`
+answers who asks from outside.
 
 Names are looked up when they are first used: the template process needs `forkserver` and `child` only.
 """
@@ -15,15 +14,15 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dflow_core.deploy.called_instances import with_called_instances
     from dflow_core.deploy.door import Address, addresses, ask_all
     from dflow_core.deploy.local import LocalDeployer
     from dflow_core.deploy.local_deployment import LocalDeployment
-    from dflow_core.deploy.memory import MemoryEstimate, estimate_memory
-    from dflow_core.deploy.placing import Placed, place_nodes
-    from dflow_core.deploy.planner import plan_deployment
-    from dflow_core.deploy.resources import Resources, machine_resources
-    from dflow_core.deploy.restart_policy import restart_policies
+    from dflow_core.deploy.planning.called_instances import with_called_instances
+    from dflow_core.deploy.planning.memory import MemoryEstimate, estimate_memory
+    from dflow_core.deploy.planning.placing import Placed, place_nodes
+    from dflow_core.deploy.planning.planner import plan_deployment
+    from dflow_core.deploy.planning.resources import Resources, machine_resources
+    from dflow_core.deploy.supervision.restart_policy import restart_policies
 
 __all__ = [
     "Address",
@@ -48,15 +47,15 @@ _HOMES = {
     "ask_all": "door",
     "LocalDeployer": "local",
     "LocalDeployment": "local_deployment",
-    "MemoryEstimate": "memory",
-    "estimate_memory": "memory",
-    "Placed": "placing",
-    "place_nodes": "placing",
-    "plan_deployment": "planner",
-    "with_called_instances": "called_instances",
-    "restart_policies": "restart_policy",
-    "Resources": "resources",
-    "machine_resources": "resources",
+    "MemoryEstimate": "planning.memory",
+    "estimate_memory": "planning.memory",
+    "Placed": "planning.placing",
+    "place_nodes": "planning.placing",
+    "plan_deployment": "planning.planner",
+    "with_called_instances": "planning.called_instances",
+    "restart_policies": "supervision.restart_policy",
+    "Resources": "planning.resources",
+    "machine_resources": "planning.resources",
 }
 
 

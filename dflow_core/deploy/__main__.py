@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from dflow_core.deploy import child
+from dflow_core.deploy.children import child
 
 
 def main() -> None:

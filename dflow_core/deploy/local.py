@@ -8,10 +8,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dflow_core.deploy.forkserver import Preparation
-from dflow_core.deploy.processes import OwnedByProcess, fill_streams
+from dflow_core.deploy.children.forkserver import Preparation
+from dflow_core.deploy.children.processes import OwnedByProcess, fill_streams
+from dflow_core.deploy.children.template import Template
 from dflow_core.deploy.settings import DeploySettings, allowed_plugins
-from dflow_core.deploy.template import Template
 from dflow_core.errors import ClosedError
 from dflow_core.spi import Deployer
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dflow_core.plugins import PluginRegistry
     from dflow_core.spi import Transport
 
-_EXECUTOR = "dflow_core.executor.main"
+_EXECUTOR = "dflow_core.executor.process.main"
 _BUILTINS = ("dflow_core.builtin",)
 _PRELOAD = ("numpy", "cloudpickle", "dflow_core.model.control_serde", "dflow_core.model.serde", "dflow_core.udf")
 

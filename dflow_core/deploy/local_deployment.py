@@ -10,21 +10,21 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from dflow_core.deploy.child import ChildSettings
+from dflow_core.deploy.children.child import ChildSettings
+from dflow_core.deploy.children.environments import check_interpreter, device_environment, thread_environment
+from dflow_core.deploy.children.executor_process import ExecutorProcess
+from dflow_core.deploy.children.model_files import ModelFiles
+from dflow_core.deploy.children.output import OutputForwarder
+from dflow_core.deploy.children.processes import OwnedByProcess, absolute, interpreter, own_interpreter
+from dflow_core.deploy.children.sinks import make_sink
+from dflow_core.deploy.children.template import Template
 from dflow_core.deploy.door import Door
-from dflow_core.deploy.environments import check_interpreter, device_environment, thread_environment
-from dflow_core.deploy.executor_process import ExecutorProcess
 from dflow_core.deploy.kernel_view import kernel_view
 from dflow_core.deploy.local_exchange import LocalExchange
-from dflow_core.deploy.member import Member
-from dflow_core.deploy.model_files import ModelFiles
-from dflow_core.deploy.orders import Answer
-from dflow_core.deploy.output import OutputForwarder
-from dflow_core.deploy.processes import OwnedByProcess, absolute, interpreter, own_interpreter
 from dflow_core.deploy.settings import DeploySettings, allowed_plugins
-from dflow_core.deploy.sinks import make_sink
-from dflow_core.deploy.supervisor import Supervisor
-from dflow_core.deploy.template import Template
+from dflow_core.deploy.supervision.member import Member
+from dflow_core.deploy.supervision.orders import Answer
+from dflow_core.deploy.supervision.supervisor import Supervisor
 from dflow_core.errors import ClosedError, DflowError
 from dflow_core.model import (
     DeployPlan,

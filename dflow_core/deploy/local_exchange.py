@@ -7,11 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from dflow_core.deploy.lifecycle import State
-from dflow_core.deploy.member import Member
-from dflow_core.deploy.model_files import ModelFiles
-from dflow_core.deploy.succession import Handover, why_missing
-from dflow_core.deploy.supervisor import Supervisor
+from dflow_core.deploy.children.model_files import ModelFiles
+from dflow_core.deploy.supervision.lifecycle import State
+from dflow_core.deploy.supervision.member import Member
+from dflow_core.deploy.supervision.succession import Handover, why_missing
+from dflow_core.deploy.supervision.supervisor import Supervisor
 from dflow_core.errors import ClosedError, DeployError
 from dflow_core.model import PneModel
 from dflow_core.spi import Exchange

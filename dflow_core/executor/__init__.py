@@ -1,7 +1,8 @@
 """Data in, data out: transactions, pairing, running nodes, and the executor process.
 
-State machines: `aligner`, `gathering`, `call_context`, `node_runner`, `transactions`. Shells around them:
-`instance` (queues of one node instance), `queue_backend` and `inline` (the caller's side), `client`, `main` (process).
+Folders, each above those below it: `process` (an executor: instances around their queues) and `inline` (the caller's
+thread), `streams` (functions that take from queues), `node` (one node and its calls), `caller` (transactions, feeding,
+fetching, watching), `pairing` (what belongs together). Beside them, for all: queues that drop, counters, exceptions.
 
 Names are looked up when they are first used: executor processes need nothing of the caller's side.
 """
@@ -13,21 +14,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dflow_core.executor.backend import Backend
-    from dflow_core.executor.client import GraphClient
-    from dflow_core.executor.control import GraphControl
+    from dflow_core.executor.caller.client import GraphClient
+    from dflow_core.executor.caller.control import GraphControl
+    from dflow_core.executor.caller.monitor import StallMonitor
+    from dflow_core.executor.caller.ordered_client import OrderedClient
+    from dflow_core.executor.caller.reach import needed_inputs
+    from dflow_core.executor.caller.stats import GraphStats, graph_stats, own_stacks
     from dflow_core.executor.error_messages import error_of
     from dflow_core.executor.failed_calls import with_failed_calls
-    from dflow_core.executor.inline import InlineBackend
-    from dflow_core.executor.instance import InstanceRunner
-    from dflow_core.executor.lone_node import LoneCall, repeat_alone
+    from dflow_core.executor.inline.backend import InlineBackend
+    from dflow_core.executor.inline.lone_node import LoneCall, repeat_alone
     from dflow_core.executor.meter import NodeStats
-    from dflow_core.executor.monitor import StallMonitor
-    from dflow_core.executor.node_runner import NodeRunner
-    from dflow_core.executor.ordered_client import OrderedClient
+    from dflow_core.executor.node.node_runner import NodeRunner
     from dflow_core.executor.outcomes import Channel, Counters, Outcome
-    from dflow_core.executor.queue_backend import QueueBackend
-    from dflow_core.executor.reach import needed_inputs
-    from dflow_core.executor.stats import GraphStats, graph_stats, own_stacks
+    from dflow_core.executor.process.instance import InstanceRunner
+    from dflow_core.executor.process.queue_backend import QueueBackend
     from dflow_core.executor.trace import note_updates, read_calls, write_timeline
 
 __all__ = [
@@ -59,22 +60,22 @@ __all__ = [
 
 _HOMES = {
     "Backend": "backend",
-    "GraphClient": "client",
-    "GraphControl": "control",
+    "GraphClient": "caller.client",
+    "GraphControl": "caller.control",
     "with_failed_calls": "failed_calls",
-    "InlineBackend": "inline",
-    "InstanceRunner": "instance",
-    "LoneCall": "lone_node",
-    "repeat_alone": "lone_node",
+    "InlineBackend": "inline.backend",
+    "InstanceRunner": "process.instance",
+    "LoneCall": "inline.lone_node",
+    "repeat_alone": "inline.lone_node",
     "NodeStats": "meter",
-    "StallMonitor": "monitor",
-    "NodeRunner": "node_runner",
-    "OrderedClient": "ordered_client",
-    "QueueBackend": "queue_backend",
-    "needed_inputs": "reach",
-    "GraphStats": "stats",
-    "graph_stats": "stats",
-    "own_stacks": "stats",
+    "StallMonitor": "caller.monitor",
+    "NodeRunner": "node.node_runner",
+    "OrderedClient": "caller.ordered_client",
+    "QueueBackend": "process.queue_backend",
+    "needed_inputs": "caller.reach",
+    "GraphStats": "caller.stats",
+    "graph_stats": "caller.stats",
+    "own_stacks": "caller.stats",
     "note_updates": "trace",
     "read_calls": "trace",
     "write_timeline": "trace",

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 from dflow_core.errors import RaisedError, UsageError
-from dflow_core.executor.aligner import RecentKeys
+from dflow_core.executor.pairing.aligner import RecentKeys
 from dflow_core.message import MsgInfo
 from dflow_core.model import ExceptionNote, scope_of
 

@@ -39,7 +39,7 @@ BORDERS = {
     "google.protobuf": r"(^|\.)(\w+_)?serde$|^dflow_core\.proto",
     "dflow_core.proto": r"(^|\.)(\w+_)?serde$|^dflow_core\.proto",
     "pluggy": r"^dflow_core\.(spi|plugins)\b",
-    "subprocess": r"^dflow_(core\.deploy\.processes|pne_udf\.building\.process|pne_npu\.compiling\.process)$",
+    "subprocess": r"^dflow_(core\.deploy\.children\.processes|pne_udf\.building\.process|pne_npu\.compiling\.process)$",
     "multiprocessing": r"^$",
     "cffi": r"bindings(\.|$)",
     "grpc": r"^dflow_transport_grpc\b",
@@ -139,7 +139,7 @@ def test_only_the_deployer_forks(core, plugins):
     wrong = [
         f"{m.path}:{number}"
         for m in [*core, *plugins]
-        if m.name != "dflow_core.deploy.processes" and not inside(m.name, "dflow_core.testing")
+        if m.name != "dflow_core.deploy.children.processes" and not inside(m.name, "dflow_core.testing")
         for number, line in enumerate(m.text.splitlines(), 1)
         if re.search(r"\bos\.(fork|forkpty|posix_spawnp?|spawn[lv]p?e?|system|popen)\(", line.split("#")[0])
     ]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import dataflow as df
-from dflow_core.deploy.device_ids import parse_device_list
+from dflow_core.deploy.planning.device_ids import parse_device_list
 from dflow_core.errors import PlacementError
 from dflow_core.model.deploy_plan import index_of
 from tests.semantics.rules import Rule, rules, shows

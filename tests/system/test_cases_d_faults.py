@@ -203,7 +203,7 @@ import dflow_core as df
 
 @df.pyflow
 def in_force(_):
-    from dflow_core.executor.instance import InstanceRunner
+    from dflow_core.executor.process.instance import InstanceRunner
     (runner,) = [item for item in gc.get_objects() if isinstance(item, InstanceRunner)]
     return dict(runner._options), os.environ.get("OMP_NUM_THREADS"), runner._plan.threads
 

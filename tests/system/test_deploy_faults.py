@@ -213,7 +213,7 @@ def test_a_dead_template_is_replaced_and_its_executors_too(warm):
 
 def test_a_template_that_cannot_start_is_done_without(monkeypatch):
     made = deployer()
-    monkeypatch.setattr("dflow_core.deploy.template.template_command", lambda *_: ["/bin/false"])
+    monkeypatch.setattr("dflow_core.deploy.children.template.template_command", lambda *_: ["/bin/false"])
     with start(made, chain("echo")) as running:
         assert running.call(1) == np.float64([1])
     made.close()

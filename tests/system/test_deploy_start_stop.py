@@ -199,7 +199,7 @@ def test_closing_while_starting_ends_the_start(warm):
 
 def test_a_slow_start_is_told(warm, capsys, monkeypatch):
     """BC-098: a line every ten seconds."""
-    monkeypatch.setattr("dflow_core.deploy.start_watch._NOTE_EVERY", 0.1)
+    monkeypatch.setattr("dflow_core.deploy.supervision.start_watch._NOTE_EVERY", 0.1)
     with start(warm, chain("slow-start:0.5"), output="stderr"):
         pass
     assert "[dflow] n0#0 is still loading after 0 s (at most 120 s)" in capsys.readouterr().err
@@ -210,8 +210,8 @@ def test_a_template_that_does_not_answer_is_given_up(monkeypatch):
     with start(made, chain("echo")):
         template = made._template.pid
     assert template > 0
-    monkeypatch.setattr("dflow_core.deploy.start_watch._NOTE_EVERY", 0.1)
-    monkeypatch.setattr("dflow_core.deploy.start_watch._FORK_LIMIT", 0.2)
+    monkeypatch.setattr("dflow_core.deploy.supervision.start_watch._NOTE_EVERY", 0.1)
+    monkeypatch.setattr("dflow_core.deploy.supervision.start_watch._FORK_LIMIT", 0.2)
     os.kill(template, signal.SIGSTOP)
     with start(made, chain("echo")) as running:
         assert running.call(1) == np.float64([1])
@@ -311,7 +311,7 @@ def test_the_template_starts_before_the_rest_of_dflow_is_imported():
     """What takes longest begins first: neither session, compiler nor protobuf are there when it is started."""
     code = """
 import sys, dflow_core as df
-from dflow_core.deploy.template import Template
+from dflow_core.deploy.children.template import Template
 start = Template.start
 def spy(template):
     print([name for name in ("dflow_core.session", "dflow_core.compiler", "google.protobuf") if name in sys.modules])

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dflow_core.deploy.connection import Connection
-from dflow_core.deploy.forkserver import MAX_REQUEST, JsonReader, frame_json
+from dflow_core.deploy.children.connection import Connection
+from dflow_core.deploy.children.forkserver import MAX_REQUEST, JsonReader, frame_json
 from dflow_core.errors import PeerGoneError
 from dflow_core.model import ProcessPlan
 from dflow_core.model.control_serde import ControlReader, LoadRequest, Ready, Stop, frame_control

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from dflow_core.deploy.deploy_info import DeployInfo, read_deploy_info
-from dflow_core.deploy.device_ids import in_order, parse_device_list, parse_device_option
-from dflow_core.deploy.json_file import lines_of
+from dflow_core.deploy.planning.deploy_info import DeployInfo, read_deploy_info
+from dflow_core.deploy.planning.device_ids import in_order, parse_device_list, parse_device_option
+from dflow_core.deploy.planning.json_file import lines_of
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from dflow_core.deploy.door import Address, Door, addresses, ask, ask_all
-from dflow_core.deploy.loop import Loop
+from dflow_core.deploy.supervision.loop import Loop
 from dflow_core.errors import PeerGoneError, WaitTimeoutError
 
 

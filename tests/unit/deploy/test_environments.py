@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from dflow_core.deploy import environments
-from dflow_core.deploy.child import ChildSettings
-from dflow_core.deploy.environments import check_interpreter, thread_environment
-from dflow_core.deploy.memory_file import memory_file, punch_hole, write_all
-from dflow_core.deploy.processes import (
+from dflow_core.deploy.children import environments
+from dflow_core.deploy.children.child import ChildSettings
+from dflow_core.deploy.children.environments import check_interpreter, thread_environment
+from dflow_core.deploy.children.memory_file import memory_file, punch_hole, write_all
+from dflow_core.deploy.children.processes import (
     OwnedByProcess,
     absolute,
     describe_exit,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dflow_core.deploy.lifecycle import (
+from dflow_core.deploy.supervision.lifecycle import (
     Begin,
     Ended,
     GivenUp,
@@ -24,7 +24,7 @@ from dflow_core.deploy.lifecycle import (
     Unable,
     WakeAfter,
 )
-from dflow_core.deploy.restart_policy import RestartPolicy
+from dflow_core.deploy.supervision.restart_policy import RestartPolicy
 from dflow_core.model.control_serde import Failure
 
 CRASH = Ended("was ended by signal 11")

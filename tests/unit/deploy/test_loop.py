@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dflow_core.deploy.loop import Loop
+from dflow_core.deploy.supervision.loop import Loop
 
 LIMIT = 5
 

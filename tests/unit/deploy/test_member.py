@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dflow_core.deploy.lifecycle import GiveUp
-from dflow_core.deploy.member import error_of
+from dflow_core.deploy.supervision.lifecycle import GiveUp
+from dflow_core.deploy.supervision.member import error_of
 from dflow_core.errors import InstanceLostError, NodeError, StartupError
 from dflow_core.model.control import Failure
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from dflow_core.deploy.model_files import ModelFiles
+from dflow_core.deploy.children.model_files import ModelFiles
 from dflow_core.model import UdfModel, unpack_submodel
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from dflow_core.deploy import output
-from dflow_core.deploy.output import TAIL, OutputForwarder, ProcessLog
-from dflow_core.deploy.sinks import NullSink, Sink
+from dflow_core.deploy.children import output
+from dflow_core.deploy.children.output import TAIL, OutputForwarder, ProcessLog
+from dflow_core.deploy.children.sinks import NullSink, Sink
 
 
 class ListSink(Sink):

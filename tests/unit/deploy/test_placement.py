@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from dflow_core.deploy import place_nodes, plan_deployment
-from dflow_core.deploy.placing import Placed, host_type
-from dflow_core.deploy.resources import Resources
+from dflow_core.deploy.planning.placing import Placed, host_type
+from dflow_core.deploy.planning.resources import Resources
 from dflow_core.errors import PlacementError, PluginError, UsageError
 from dflow_core.graph import FlowData, FlowGraph, FuncProcessPoint, write_deploy_template
 from dflow_core.model import DeployPlan, Endpoint, FlowModel, GraphModel, InvokedEndpoints, Route, UdfModel

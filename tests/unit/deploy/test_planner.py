@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from dflow_core.deploy.memory import estimate_memory, message_size
-from dflow_core.deploy.planner import plan_deployment
-from dflow_core.deploy.queue_plans import queue_name
-from dflow_core.deploy.resources import Resources
+from dflow_core.deploy.planning.memory import estimate_memory, message_size
+from dflow_core.deploy.planning.planner import plan_deployment
+from dflow_core.deploy.planning.queue_plans import queue_name
+from dflow_core.deploy.planning.resources import Resources
 from dflow_core.errors import DeployError, GraphError, OptionError
 from dflow_core.model import (
     DeployPlan,

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from dflow_core.deploy.placing import place_nodes
-from dflow_core.deploy.planner import plan_deployment
-from dflow_core.deploy.resources import Resources
+from dflow_core.deploy.planning.placing import place_nodes
+from dflow_core.deploy.planning.planner import plan_deployment
+from dflow_core.deploy.planning.resources import Resources
 from dflow_core.errors import OptionError
 from dflow_core.model import DeployPlan, Endpoint, FlowModel, InvokedEndpoints, InvokedPlan, Route
 from dflow_core.options import Options

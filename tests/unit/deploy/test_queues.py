@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dflow_core.builtin_transport import InprocTransport
-from dflow_core.deploy.answers import AnswerBox
-from dflow_core.deploy.queue_closer import QueueCloser
-from dflow_core.deploy.recovery import Answer
+from dflow_core.deploy.supervision.answers import AnswerBox
+from dflow_core.deploy.supervision.queue_closer import QueueCloser
+from dflow_core.deploy.supervision.recovery import Answer
 from dflow_core.errors import ClosedError, PoolExhaustedError
 from dflow_core.message import Block, DataFlag, FlowMsg, MsgInfo, encode
 from dflow_core.model import DeployPlan, InstancePlan, ProcessPlan, QueuePlan, Route

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dflow_core.deploy.recovery import Cause, answers_for, merge_dead_parts
+from dflow_core.deploy.supervision.recovery import Cause, answers_for, merge_dead_parts
 from dflow_core.message import Aux, DataFlag, ErrorInfo, Member, MsgInfo
 from dflow_core.model import DeadPart, InstancePlan, InvokedPlan, ProcessPlan, Route, UdfModel
 from dflow_core.spi import LostMessage

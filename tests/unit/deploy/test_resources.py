@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dflow_core.deploy.resources import (
+from dflow_core.deploy.planning.resources import (
     cgroup_folders,
     cpu_quota,
     machine_resources,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from dflow_core.deploy.restart_policy import RestartPolicy, Restarts
+from dflow_core.deploy.supervision.restart_policy import RestartPolicy, Restarts
 from dflow_core.types import NodeOptions
 
 NO = None

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from dflow_core.deploy.sinks import FolderSink, LoggingSink, NullSink, StderrSink, _DescriptorWriter, make_sink
+from dflow_core.deploy.children.sinks import FolderSink, LoggingSink, NullSink, StderrSink, _DescriptorWriter, make_sink
 from dflow_core.errors import OptionError
 
 

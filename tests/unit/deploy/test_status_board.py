@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dflow_core.deploy.status_board import StatusBoard
+from dflow_core.deploy.supervision.status_board import StatusBoard
 from dflow_core.model import InstancePlan, ProcessPlan, UdfModel
 from dflow_core.model.control_serde import InstanceState, Status, StatusRequest
 from dflow_core.types import NodeOptions

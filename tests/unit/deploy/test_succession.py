@@ -9,12 +9,22 @@ import numpy as np
 import pytest
 
 from dflow_core.builtin_transport import InprocTransport
-from dflow_core.deploy.lifecycle import Begin, Ended, Event, Lifecycle, Loaded, NotLoaded, State, StopAsked, Timer
-from dflow_core.deploy.member import Member
-from dflow_core.deploy.model_files import ModelFiles
-from dflow_core.deploy.orders import OrderDesk
-from dflow_core.deploy.restart_policy import RestartPolicy
-from dflow_core.deploy.succession import Handover, Succession, why_missing
+from dflow_core.deploy.children.model_files import ModelFiles
+from dflow_core.deploy.supervision.lifecycle import (
+    Begin,
+    Ended,
+    Event,
+    Lifecycle,
+    Loaded,
+    NotLoaded,
+    State,
+    StopAsked,
+    Timer,
+)
+from dflow_core.deploy.supervision.member import Member
+from dflow_core.deploy.supervision.orders import OrderDesk
+from dflow_core.deploy.supervision.restart_policy import RestartPolicy
+from dflow_core.deploy.supervision.succession import Handover, Succession, why_missing
 from dflow_core.errors import ClosedError, DflowError, StartupError
 from dflow_core.message import MsgInfo, encode
 from dflow_core.model import DeadPart, InstancePlan, ProcessPlan

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from dflow_core.builtin_transport import InprocTransport
-from dflow_core.deploy.lifecycle import Lifecycle, State
-from dflow_core.deploy.member import Member
-from dflow_core.deploy.restart_policy import RestartPolicy
-from dflow_core.deploy.survivors import Survivors
+from dflow_core.deploy.supervision.lifecycle import Lifecycle, State
+from dflow_core.deploy.supervision.member import Member
+from dflow_core.deploy.supervision.restart_policy import RestartPolicy
+from dflow_core.deploy.supervision.survivors import Survivors
 from dflow_core.errors import ClosedError
 from dflow_core.message import FlowMsg, MsgInfo
 from dflow_core.model import DeployPlan, InstancePlan, ProcessPlan, QueuePlan, Route

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from dflow_core.deploy.connection import Connection
-from dflow_core.deploy.wires import Wires
+from dflow_core.deploy.children.connection import Connection
+from dflow_core.deploy.supervision.wires import Wires
 from dflow_core.model.control_serde import ControlMessage, ControlReader, Order, OrderKind, Ready, frame_control
 
 

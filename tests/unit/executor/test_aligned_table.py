@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dflow_core.errors import AlignmentError, DflowError, LateError, MissingError, UsageError
-from dflow_core.executor.aligned_table import AlignedTable
+from dflow_core.executor.caller.aligned_table import AlignedTable
 from dflow_core.executor.outcomes import Channel, Outcome
 from dflow_core.message import DataFlag, FlowMsg, HeapBlock, MsgInfo, encode, root_token
 from dflow_core.testing.clock import FakeClock

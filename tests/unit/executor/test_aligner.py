@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dflow_core.executor.aligner import Aligner
+from dflow_core.executor.pairing.aligner import Aligner
 from dflow_core.message import Aux, DataFlag, FlowMsg, Member, MsgInfo
 
 

@@ -18,7 +18,7 @@ from dflow_core.errors import (
     WaitTimeoutError,
 )
 from dflow_core.executor.backend import ALLOC_LIMIT, Backend
-from dflow_core.executor.called_graph import CalledGraph, find_called
+from dflow_core.executor.node.called_graph import CalledGraph, find_called
 from dflow_core.message import Aux, Block, DataFlag, ErrorInfo, FlowMsg, HeapBlock, Member, MsgInfo, child_token, decode
 
 HEAD = MsgInfo(7, start_time=1, end_time=2, flags=1, step_id=5, token=99, data_label=3, route_label=4, user_data=b"u")

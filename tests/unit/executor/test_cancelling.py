@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dflow_core.errors import CancelledError, ClosedError, DeadlineError, NodeError, UsageError
+from dflow_core.executor.caller.cancelling import Deadlines, Traces
+from dflow_core.executor.caller.transactions import TransactionTable
 from dflow_core.executor.cancel_board import SLOTS, CancelBoard, CancelReader, no_words
-from dflow_core.executor.cancelling import Deadlines, Traces
+from dflow_core.executor.node.unwanted import Unwanted
 from dflow_core.executor.outcomes import Channel
-from dflow_core.executor.transactions import TransactionTable
-from dflow_core.executor.unwanted import Unwanted
 from dflow_core.message import Aux, DataFlag, ErrorInfo, FlowMsg, MsgInfo, child_token, current_transaction, root_token
 from tests.unit.executor.support import Func, Node, inline, message
 

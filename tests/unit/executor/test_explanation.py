@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from dflow_core.errors import NodeError, UsageError, shortened, text_of
-from dflow_core.executor.explanation import explain
+from dflow_core.executor.node.explanation import explain
 from dflow_core.message import Aux
 
 

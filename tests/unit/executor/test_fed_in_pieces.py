@@ -6,7 +6,7 @@ import pytest
 
 from dflow_core.errors import NodeError
 from dflow_core.executor import Channel, needed_inputs
-from dflow_core.executor.transactions import TransactionTable
+from dflow_core.executor.caller.transactions import TransactionTable
 from dflow_core.message import DataFlag, FlowMsg, MsgInfo
 from dflow_core.model import Endpoint, FlowModel, ModelEndpoints, ModelRelation, UdfModel
 from dflow_core.types import FuncSpec

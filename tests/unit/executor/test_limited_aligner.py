@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dflow_core.executor.limited_aligner import LimitedAligner, Overdue
+from dflow_core.executor.pairing.limited_aligner import LimitedAligner, Overdue
 from dflow_core.message import Aux, DataFlag, FlowMsg, Member, MsgInfo
 from dflow_core.testing.clock import FakeClock
 from dflow_core.types import AlignLimits

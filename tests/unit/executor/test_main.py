@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dflow_core.executor.main import Prepared, prepare
+from dflow_core.executor.process.main import Prepared, prepare
 from dflow_core.model import ProcessPlan
 from dflow_core.model.control_serde import LoadRequest
 
@@ -19,7 +19,7 @@ BUILTINS = ("dflow_core.builtin",)
 BLAS = """
 import ctypes, os, re
 import numpy
-from dflow_core.executor.main import set_blas_threads
+from dflow_core.executor.process.main import set_blas_threads
 
 def threads():
     with open("/proc/self/maps") as maps:
@@ -67,7 +67,7 @@ def test_prepared_plugins_do_not_serve_another_environment(prepared, monkeypatch
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 def test_numpy_gets_the_threads_of_the_plan_although_it_was_loaded_with_one():
-    from dflow_core.executor import main
+    from dflow_core.executor.process import main
 
     done = subprocess.run(
         [sys.executable, "-c", BLAS.format(names=main._BLAS)], capture_output=True, text=True, check=True, cwd=ROOT,

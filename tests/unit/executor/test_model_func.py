@@ -12,7 +12,7 @@ import pytest
 
 from dflow_core.errors import ClosedError, StartupError, UsageError
 from dflow_core.executor import NodeRunner
-from dflow_core.executor.model_func import ModelFunc
+from dflow_core.executor.node.model_func import ModelFunc
 from dflow_core.message import Aux, DataFlag, FlowMsg, Member, MsgInfo, decode, encode, root_token
 from dflow_core.spi import FuncParams, ModelWorker, OutputAlloc
 from dflow_core.testing.clock import FakeClock

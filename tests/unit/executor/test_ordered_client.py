@@ -6,9 +6,9 @@ import numpy as np
 
 from dflow_core.errors import NodeError
 from dflow_core.executor import InlineBackend
-from dflow_core.executor.ordered_client import InOrder, OrderedClient
+from dflow_core.executor.caller.ordered_client import InOrder, OrderedClient
+from dflow_core.executor.caller.transactions import TransactionTable
 from dflow_core.executor.outcomes import Channel, Outcome
-from dflow_core.executor.transactions import TransactionTable
 from dflow_core.message import FlowMsg, HeapBlock, MsgInfo, decode, root_token
 from tests.unit.executor.support import Func, Node, flow_model
 

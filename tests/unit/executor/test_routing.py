@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dflow_core.errors import ClosedError, UsageError
-from dflow_core.executor.routing import LoadPicker, Picker, Rerouter, fixed, picked, target_of
+from dflow_core.executor.process.routing import LoadPicker, Picker, Rerouter, fixed, picked, target_of
 from dflow_core.message import Block, FeedInfo, HeapBlock, MsgInfo, encode, routing_of
 from dflow_core.model import Route
 from dflow_core.spi import Queue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dflow_core.executor.shared_outputs import SharedOutputs
+from dflow_core.executor.node.shared_outputs import SharedOutputs
 from dflow_core.types import FuncSpec
 
 FUNCTIONS = [FuncSpec("f", (0,), (0, 1)), FuncSpec("g", (1,), (0,)), FuncSpec("h", (2,), (0,))]

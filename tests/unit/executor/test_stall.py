@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from dflow_core.executor import Counters, GraphStats, NodeStats, StallMonitor
-from dflow_core.executor.stall import Stall, StallWatch, concerned, report
+from dflow_core.executor.caller.stall import Stall, StallWatch, concerned, report
 from dflow_core.spi import QueueStats
 
 READERS = {"g:x->a:0": "a", "a:0->b:0": "b"}

@@ -10,9 +10,9 @@ import pytest
 
 from dflow_core.builtin_transport import InprocTransport
 from dflow_core.errors import DflowError
+from dflow_core.executor.caller.stats import StatsReader, graph_stats, own_stacks
 from dflow_core.executor.meter import WORDS, Meter, MeterReader, NodeStats, board_name
 from dflow_core.executor.outcomes import Counters
-from dflow_core.executor.stats import StatsReader, graph_stats, own_stacks
 from dflow_core.model import DeployPlan, InstancePlan, ProcessPlan, QueuePlan
 from dflow_core.spi import Deployment, GroupConfig, InstanceStatus, MemoryGroup, QueueStats
 

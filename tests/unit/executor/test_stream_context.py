@@ -16,12 +16,12 @@ from dataclasses import replace
 import pytest
 
 from dflow_core.errors import AbortError, UsageError
-from dflow_core.executor.call_context import CallContext
-from dflow_core.executor.halves import HalfLostError
-from dflow_core.executor.ledger_context import LedgerContext
-from dflow_core.executor.segment_context import SegmentContext
-from dflow_core.executor.stream_context import StreamContext
-from dflow_core.executor.stream_runner import StreamPort
+from dflow_core.executor.node.call_context import CallContext
+from dflow_core.executor.streams.context import StreamContext
+from dflow_core.executor.streams.halves import HalfLostError
+from dflow_core.executor.streams.ledger_context import LedgerContext
+from dflow_core.executor.streams.runner import StreamPort
+from dflow_core.executor.streams.segment_context import SegmentContext
 from dflow_core.message import Aux, DataFlag, ErrorInfo, FlowMsg, HeapBlock, Member, MsgInfo, decode, encode, root_token
 from dflow_core.types import FuncSpec
 

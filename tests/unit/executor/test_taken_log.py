@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from dflow_core.executor.taken_log import TakenLog
+from dflow_core.executor.streams.taken_log import TakenLog
 from dflow_core.message import FlowMsg, HeapBlock, MsgInfo, encode
 
 

@@ -47,7 +47,7 @@ def test_parameters_come_with_a_code(
 
 
 def test_messages_of_a_context() -> None:
-    from dflow_core.executor.call_context import CallContext
+    from dflow_core.executor.node.call_context import CallContext
     from dflow_core.message import HeapBlock, MsgInfo, encode
     from dflow_core.types import FuncSpec
 

@@ -1,6 +1,6 @@
 // Pairs the messages of several inputs by what they belong to, never by the order they arrive in.
 //
-// The rules are those of dflow_core/executor/aligner.py. On top of them, on request, limits: a set that stays incomplete
+// The rules are those of dflow_core/executor/pairing/aligner.py. On top of them, on request, limits: a set that stays incomplete
 // for too long, or one too many of them, is given out as it is (upstream's alignment, runtime-semantics.md section 8).
 #ifndef DFLOW_UDF_ALIGNER_H
 #define DFLOW_UDF_ALIGNER_H

@@ -1,4 +1,4 @@
-// What becomes of what a call sends; the rules of dflow_core/executor/call_context.py.
+// What becomes of what a call sends; the rules of dflow_core/executor/node/call_context.py.
 //
 // A call that sends one message to an output is 1:1 and its token passes on. One that sends several gives each a token
 // and a label of its own and closes them with an END marker. One that sends nothing ends its input with a skip. One that

@@ -1,6 +1,6 @@
 // Of which transactions a function with several queues has a message of one input, and can get no more of another.
 //
-// The rules of dflow_core/executor/halves.py: what happens to the first message of a transaction decides about the
+// The rules of dflow_core/executor/streams/halves.py: what happens to the first message of a transaction decides about the
 // others, and a function that has one part is told once that the others are lost.
 #ifndef DFLOW_UDF_HALVES_H
 #define DFLOW_UDF_HALVES_H

@@ -22,7 +22,7 @@ struct InvokedSpec {
 // One model. Calls come one after the other.
 //
 // In there, messages keep the transaction of the caller; the number of the call is their label, which joins pair by, and
-// their step id, by which its answers are known. As in dflow_core/executor/called_graph.py.
+// their step id, by which its answers are known. As in dflow_core/executor/node/called_graph.py.
 class InvokedModel {
 public:
     InvokedModel(Bus *bus, InvokedSpec spec, const Cancelled &board);

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pytest
 
-from dflow_core.executor.node_runner import NodeRunner
+from dflow_core.executor.node.node_runner import NodeRunner
 from dflow_core.message import (
     Aux,
     DataFlag,

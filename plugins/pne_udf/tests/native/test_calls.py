@@ -1,4 +1,4 @@
-"""What becomes of one call: the rules of `dflow_core/executor/call_context.py`, byte for byte."""
+"""What becomes of one call: the rules of `dflow_core/executor/node/call_context.py`, byte for byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of cancelled transactions pass by the functions as skips: the rules of `dflow_core/executor/unwanted.py`."""
+"""Messages of cancelled transactions pass by the functions as skips: as in `dflow_core/executor/node/unwanted.py`."""
 
 from __future__ import annotations
 

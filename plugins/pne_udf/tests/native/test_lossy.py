@@ -1,4 +1,4 @@
-"""Queues that drop messages: each dropped one still ends its transaction, as in `dflow_core/executor/lossy.py`."""
+"""Queues that drop messages: each still ends its transaction, as in `dflow_core/executor/lossy.py`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""What runs where: deploy files, resources, threads, memory and queues; decides, and starts nothing."""

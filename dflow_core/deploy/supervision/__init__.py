@@ -1,0 +1,1 @@
+"""Keeps the processes of a graph running: their lives, their losses, and what is owed for those."""

@@ -1,0 +1,1 @@
+"""The application's side of a running graph: transactions, feeding, fetching, and watching it."""

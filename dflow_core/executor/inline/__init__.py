@@ -1,0 +1,1 @@
+"""The whole graph in the caller's thread."""

@@ -1,0 +1,1 @@
+"""One node and its calls, without queues, processes or threads."""

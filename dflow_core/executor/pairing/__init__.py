@@ -1,0 +1,1 @@
+"""Which messages belong together: joins, with and without limits, and gathering."""

@@ -1,0 +1,1 @@
+"""Functions that take messages from queues themselves."""
