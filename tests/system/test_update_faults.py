@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dflow_core as df
-from dflow_core.executor import control
+from dflow_core.executor.caller import control
 from dflow_core.testing.waiting import wait_until
 from tests.system.case_support import pids
 from tests.system.update_support import adds, load
