@@ -58,6 +58,25 @@ def test_block_of_more_than_two_gib_is_one_message(transport: ShmTransport) -> N
         assert group.trim() >= 3 * GIB
 
 
+def test_large_messages_of_many_sizes_share_their_blocks(transport: ShmTransport) -> None:
+    """BC-007: one message at a time, of up to 6 MiB and no two alike, takes the memory of a few, not of them all."""
+    rng = np.random.default_rng(1)
+    with contextlib.closing(transport.create_group(GroupConfig(memory_limit=2 * GIB))) as group:
+        queue = group.create_queue("q", 2)
+        for number, size in enumerate(rng.integers(MIB, 6 * MIB, 300)):
+            block = group.alloc(int(size))
+            array = block.array(writable=True)
+            array[[0, -1]] = number % 256
+            del array
+            queue.put(block)
+            del block
+            got = queue.get(0)
+            assert got is not None
+            assert (got.nbytes, got.array()[0], got.array()[-1]) == (size, number % 256, number % 256)
+            del got
+        assert group.stats().bytes_backed <= 64 * MIB
+
+
 def test_use_stays_level_under_mixed_sizes(transport: ShmTransport) -> None:
     """BC-007: sizes of 4 KiB, 1 MiB and a few of 24 MiB through four queues."""
     rng = np.random.default_rng(1)

@@ -93,7 +93,7 @@ def run_graph(
     """
     options = {"trace": str(trace)} if trace else {}
     settings = replace(settings, det_shapes=settings.det_shapes or usual_shape(pages))
-    window = in_flight or settings.streams * (settings.det + settings.rec) + 2
+    window = in_flight or settings.det + settings.streams * settings.rec + 2
     with build_graph(settings, options) as graph:
         if warm_up:
             list(graph.map([str(pages[0])] * max(settings.det, settings.rec)))

@@ -25,7 +25,7 @@ class PipelineSettings:
         precision: `f32` or `bf16`.
         batching: `buckets` across pages, or `rapidocr` for rapidocr's own batches.
         det, rec: Instances of the detector (the angle classifier goes along) and of the recogniser.
-        streams: Calls each instance of those two runs at the same time, on one copy of the weights.
+        streams: Calls each instance of the recogniser runs at the same time, on one copy of the weights.
         threads: Threads of each model instance.
         wait: Seconds a line waits for company in its bucket.
         size: Lines in a full bucket.
@@ -65,10 +65,9 @@ def build_graph(settings: PipelineSettings | None = None, options: dict[str, str
     s = settings or PipelineSettings()
     files = find_models()
     engine = {"runtime": s.runtime, "precision": s.precision}
-    wide = {**engine, "streams": str(s.streams)}
-    det = df.GraphProcessPoint(df.Framework.ONNX, files.det, **wide, fixed_shapes=s.det_shapes).fnode(1, 1, "det")
+    det = df.GraphProcessPoint(df.Framework.ONNX, files.det, **engine, fixed_shapes=s.det_shapes).fnode(1, 1, "det")
     cls = df.GraphProcessPoint(df.Framework.ONNX, files.cls, **engine).fnode(1, 1, "cls")
-    rec = df.GraphProcessPoint(df.Framework.ONNX, _recogniser(), **wide).fnode(1, 1, "rec")
+    rec = df.GraphProcessPoint(df.Framework.ONNX, _recogniser(), **engine, streams=str(s.streams)).fnode(1, 1, "rec")
     det.set_options(instances=s.det, threads=s.threads)
     cls.set_options(instances=1, threads=s.threads)
     rec.set_options(instances=s.rec, threads=s.threads)

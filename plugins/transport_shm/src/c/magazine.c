@@ -94,22 +94,38 @@ static int collect(struct dshm *h) {
     return any;
 }
 
-/* A block of that many pages, held now by this member; NIL if there is none. Returned blocks are taken in when the
- * magazine is empty, many at once; large ones sooner, since the one that came back last is the one in the caches. */
+static uint32_t take_from(struct dshm *h, struct shelf *s) {
+    s->used = ++h->clock;
+    while (s->n) {
+        uint32_t b = s->items[--s->n];
+        h->cached -= bytes_of(h, s->pages);
+        if (s->n) __builtin_prefetch(h->blocks + s->items[s->n - 1], 1); /* for the next message */
+        if (ref_take(h, b, s->pages)) return b;
+    }
+    return NIL;
+}
+
+/* The shelf of the smallest blocks that are up to a half larger: messages of many sizes then share their blocks, and
+ * do not each keep some. */
+static struct shelf *larger(struct dshm *h, uint64_t pages) {
+    struct shelf *best = NULL;
+    for (struct shelf *s = h->shelves; s < h->shelves + SHELVES; s++)
+        if (s->n && s->pages > pages && s->pages <= pages + pages / 2 && (!best || s->pages < best->pages)) best = s;
+    return best;
+}
+
+/* A block of at least that many pages, held now by this member; NIL if there is none. Returned blocks are taken in when
+ * the magazine is empty, many at once; large ones sooner, since the one that came back last is the one in the caches. */
 uint32_t magazine_take(struct dshm *h, uint64_t pages) {
     if (pages >= LARGE) collect(h);
+    uint32_t b = NIL;
     do {
         struct shelf *s = find(h, pages);
-        if (!s) continue;
-        s->used = ++h->clock;
-        while (s->n) {
-            uint32_t b = s->items[--s->n];
-            h->cached -= bytes_of(h, pages);
-            if (s->n) __builtin_prefetch(h->blocks + s->items[s->n - 1], 1); /* for the next message */
-            if (ref_take(h, b, pages)) return b;
-        }
-    } while (collect(h));
-    return NIL;
+        if (s) b = take_from(h, s);
+    } while (b == NIL && collect(h));
+    if (pages < LARGE) return b;
+    for (struct shelf *s; b == NIL && (s = larger(h, pages));) b = take_from(h, s);
+    return b;
 }
 
 void magazine_free(struct dshm *h) {
