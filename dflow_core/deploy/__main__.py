@@ -1,4 +1,4 @@
-"""Programs the deployer starts: `python -m dflow_core.deploy executor ...`; not meant to be run by hand."""
+"""The program of an executor: `python -m dflow_core.deploy executor ...`; not meant to be run by hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dflow_core.deploy.children import child
 
 
 def main() -> None:
-    """Run the program named by the first argument."""
+    """Be an executor; the arguments after the first say how."""
     child.main(sys.argv[2:])
 
 

@@ -33,7 +33,7 @@ class WireField:
     """One field of a message.
 
     Args:
-        number: WireField number.
+        number: Its number in the message.
         kind: Wire type: VARINT, FIXED64, BYTES or FIXED32.
         value: The number, for VARINT; unsigned.
         start, end: Where its bytes lie in the buffer, for the other kinds.

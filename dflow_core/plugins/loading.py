@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
+import sys
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -95,8 +96,13 @@ def _builtin_source(module: ModuleType) -> _Source:
 
 
 def _discover() -> list[_Source]:
-    from importlib import metadata  # late: it takes long
-
+    if sys.version_info >= (3, 12):
+        from importlib import metadata
+    else:
+        try:
+            import importlib_metadata as metadata
+        except ImportError:
+            from importlib import metadata
     try:
         return [_entry_point_source(point) for point in metadata.entry_points(group=ENTRY_POINT_GROUP)]
     except Exception:

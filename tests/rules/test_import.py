@@ -11,7 +11,7 @@ import pytest
 HEAVY = {
     "asyncio", "cffi", "click", "cloudpickle", "concurrent.futures.process", "dflow_core.cli", "dflow_core.compiler",
     "dflow_core.deploy", "dflow_core.executor", "dflow_core.plugins", "dflow_core.proto", "dflow_core.testing",
-    "google", "grpc", "importlib.metadata", "ml_dtypes", "multiprocessing", "onnx",
+    "google", "grpc", "importlib.metadata", "importlib_metadata", "ml_dtypes", "multiprocessing", "onnx",
     "onnxruntime", "openvino", "pluggy", "psutil", "rich", "socket", "ssl", "subprocess", "torch",
 }  # fmt: skip
 

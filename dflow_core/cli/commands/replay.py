@@ -24,16 +24,12 @@ if TYPE_CHECKING:
     from dflow_core.replay import Replay
 
 
-_THE_ONE = "*"
-"""The node that ended the transaction."""
-
-
 @command("replay")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--list", "only_list", is_flag=True, help="Tell what is recorded, and run nothing.")
 @click.option("-t", "--transaction", "trans_id", type=int, help="Which one; the first that failed if not given.")
 @click.option(
-    "--node", metavar="[NODE]", is_flag=False, flag_value=_THE_ONE,
+    "--node", metavar="[NODE]", is_flag=False, flag_value="",
     help="Only the call that failed, of the node that ended the transaction or of this one, with the messages it had.",
 )
 @click.option("--mode", type=click.Choice(["inline", "process"]), help="Inline where it can be, unless a process died.")
@@ -75,7 +71,7 @@ def _choose(recording: Recording, trans_id: int | None, node: str | None) -> Rec
     try:
         chosen = recording.transaction(trans_id)
         if node is not None:
-            recording.failed_call(chosen, "" if node == _THE_ONE else node)
+            recording.failed_call(chosen, node)
     except UsageError as error:
         raise Refused(error.message, error.hint or "") from error
     return chosen
@@ -92,12 +88,11 @@ def _run(
     if steps:
         from dflow_core.cli.debugging import stopping_at
 
-        named = node if node not in (None, _THE_ONE) else chosen.end.error.get("node")
+        named = node or chosen.end.error.get("node")
         wrap = stopping_at(str(named) if named else None, services.debugger())
     with services.session(options) as session:
         if node is not None:
-            named = "" if node == _THE_ONE else node
-            return replay_call(session, recording, chosen, node=named, timeout=timeout, wrap=wrap)
+            return replay_call(session, recording, chosen, node=node, timeout=timeout, wrap=wrap)
         return replay_transaction(session, recording, chosen, mode=mode, timeout=timeout, wrap=wrap)
 
 

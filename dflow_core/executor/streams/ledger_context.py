@@ -1,4 +1,4 @@
-"""The book of a function that takes messages from queues; the rules are those of `stream_context.py`."""
+"""The book of a function that takes messages from queues; the rules are those of `context.py`."""
 
 from __future__ import annotations
 
