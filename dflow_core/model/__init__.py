@@ -28,6 +28,7 @@ from dflow_core.model.frame import (
     read_head,
 )
 from dflow_core.model.invoked import called_by, called_options, called_part, own_part
+from dflow_core.model.machines import Crossing, Machine
 from dflow_core.model.om_file import (
     OmInfo,
     OmSubmodel,
@@ -44,6 +45,7 @@ from dflow_core.model.placement import InstancePlace, NodePlacement, ThreadShare
 __all__ = [
     "GRAPH_OPTIONS",
     "Buffer",
+    "Crossing",
     "DeadPart",
     "DeployPlan",
     "Endpoint",
@@ -58,6 +60,7 @@ __all__ = [
     "InstancePlan",
     "InvokedEndpoints",
     "InvokedPlan",
+    "Machine",
     "ModelEndpoints",
     "ModelRelation",
     "NodePlacement",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dflow_core.model.machines import Crossing, Machine
 from dflow_core.model.placement import NodePlacement, ThreadShare
 
 
@@ -128,12 +129,14 @@ class ProcessPlan:
         engine: Engine of its instances.
         env: Interpreter to use; "" is this one.
         instances: What runs in it, each in a thread of its own.
+        machine: Name of the machine it runs on; "" for that of the application.
     """
 
     name: str
     engine: str
     env: str
     instances: tuple[InstancePlan, ...]
+    machine: str = ""
 
     def outputs_that_stay(self, plan: InstancePlan) -> tuple[bool, ...]:
         """For each output of one of its instances, whether all that is sent there is read by one other in here.
@@ -167,6 +170,9 @@ class DeployPlan:
         notes: Decisions worth telling, one sentence each, with the reason.
         placements: For each model, where its instances run and why.
         budget: Threads of each model, and why.
+        machines: The machines it runs on beside that of the application.
+        crossings: Queues between machines, in an order that both ends of each share.
+        machine: Name of the machine whose part of a graph this is; "" for that of the application, and for a whole.
     """
 
     graph: str
@@ -179,6 +185,9 @@ class DeployPlan:
     notes: tuple[str, ...] = ()
     placements: tuple[NodePlacement, ...] = ()
     budget: tuple[ThreadShare, ...] = ()
+    machines: tuple[Machine, ...] = ()
+    crossings: tuple[Crossing, ...] = ()
+    machine: str = ""
 
     @property
     def instances(self) -> tuple[InstancePlan, ...]:

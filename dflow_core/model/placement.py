@@ -15,6 +15,7 @@ class InstancePlace:
         logical_device: Logical device that stands for it, `cluster:server:device:die`; "" where none was asked for.
         spare: Whether it works only where no other instance is left.
         visible: Number of the one piece of hardware that its process may see; -1 where it may see all.
+        machine: Name of the machine; "" for that of the application.
     """
 
     device: str
@@ -22,6 +23,7 @@ class InstancePlace:
     logical_device: str = ""
     spare: bool = False
     visible: int = -1
+    machine: str = ""
 
 
 @dataclass(frozen=True, slots=True)

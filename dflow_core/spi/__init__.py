@@ -19,7 +19,19 @@ from dflow_core.spi.engine import (
 )
 from dflow_core.spi.entries import DeployerEntry, EngineDevice, EngineEntry, PointEntry, TransportEntry, UdfEntry
 from dflow_core.spi.flow_func import FlowFunc, FuncParams, GraphCall, InputQueue, LibraryFunc, RunContext
+from dflow_core.spi.gateway import Gateway, GatewayEvents, GatewayPlan, MakeGateway
 from dflow_core.spi.hooks import ENTRY_POINT_GROUP, SPI_VERSION, hookimpl, hookspec
+from dflow_core.spi.link import (
+    CONTROL_LANE,
+    FIRST_DATA_LANE,
+    GATEWAY_LANE,
+    Link,
+    LinkConfig,
+    LinkLostError,
+    LinkReceiver,
+    LinkTransport,
+    Listener,
+)
 from dflow_core.spi.native_table import NATIVE_ABI, NativeTable, include_dir
 from dflow_core.spi.node_worker import BoardWords, NodeLinks, NodeWorker
 from dflow_core.spi.running import running, running_as, set_running
@@ -38,7 +50,10 @@ from dflow_core.spi.transport import (
 )
 
 __all__ = [
+    "CONTROL_LANE",
     "ENTRY_POINT_GROUP",
+    "FIRST_DATA_LANE",
+    "GATEWAY_LANE",
     "NATIVE_ABI",
     "SAME_SIZES",
     "SPI_VERSION",
@@ -54,6 +69,9 @@ __all__ = [
     "Exchange",
     "FlowFunc",
     "FuncParams",
+    "Gateway",
+    "GatewayEvents",
+    "GatewayPlan",
     "GraphCall",
     "GroupConfig",
     "GroupHandle",
@@ -62,7 +80,14 @@ __all__ = [
     "InputQueue",
     "InstanceStatus",
     "LibraryFunc",
+    "Link",
+    "LinkConfig",
+    "LinkLostError",
+    "LinkReceiver",
+    "LinkTransport",
+    "Listener",
     "LostMessage",
+    "MakeGateway",
     "MemoryGroup",
     "ModelWorker",
     "NativeTable",

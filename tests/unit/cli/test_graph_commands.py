@@ -161,6 +161,7 @@ def test_the_plan_as_a_document(cli, session, target):
     assert found["placements"][0]["places"] == [
         {
             "device": "npu:1", "resource_type": "Ascend", "logical_device": "0:0:1:0", "spare": False, "visible": -1,
+            "machine": "",
         }
     ]
     assert found["budget"] == [{"node": "net", "instances": 1, "threads": 2, "reason": "as the node asks", "calls": 1}]
