@@ -1,6 +1,6 @@
 """Millions of messages through four processes that are killed and stopped all the time: none is lost unaccounted for.
 
-usage: python bench/soak/run.py [--messages 10000000] [--secs SECONDS] [--pause 0.05] [--seed 1]
+usage: python bench/soak/run.py [--messages 10000000] [--secs SECONDS] [--kills KILLS] [--pause 0.05] [--seed 1]
 
 source -> A -> B -> sink, queues of 8, messages of 64 B to 1 MB with a number each. Whenever the pause is over, one of
 the four is killed (and started again) or stopped for a moment. At the end every number was seen by the sink, was
@@ -215,11 +215,11 @@ class Soak:
         status = Path("/proc/self/status").read_text(encoding="ascii").split("RssAnon:")[1].split()
         self.memory.extend((self.notes.next, int(status[0]) * 1024, self.group.stats().bytes_backed))
 
-    def run(self, secs: float) -> None:
-        """Until every number was used, or the time is over, and what is on its way has come."""
+    def run(self, secs: float, kills: float) -> None:
+        """Until every number was used, the time is over or so many were killed, and what is on its way has come."""
         stop = time.monotonic() + secs
         while self.notes.next <= self.notes.goal:
-            if time.monotonic() > stop:
+            if time.monotonic() > stop or self.counts["kills"] >= kills:
                 self.notes.goal = self.notes.next
             time.sleep(self._rng.random() * self._pause)
             self._attack(self._rng.randrange(4))
@@ -298,11 +298,12 @@ def main() -> int:
     parser.add_argument("--messages", type=int, default=10_000_000)
     parser.add_argument("--pause", type=float, default=0.05, help="most seconds between two attacks")
     parser.add_argument("--secs", type=float, default=float("inf"), help="end after so many seconds at the latest")
+    parser.add_argument("--kills", type=float, default=float("inf"), help="end after so many kills at the latest")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     soak = Soak(args.messages, args.pause, args.seed)
     start = time.monotonic()
-    soak.run(args.secs)
+    soak.run(args.secs, args.kills)
     faults = soak.faults()
     print(soak.report())
     print(f"{time.monotonic() - start:.1f} s; " + ("nothing unaccounted for" if not faults else "\n".join(faults)))
