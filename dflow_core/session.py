@@ -106,7 +106,7 @@ class DFlowSession:
         return self._builder(graph, cache=cache).build_and_report(graph)
 
     def plan(self, model: FlowModel) -> DeployPlan:
-        """Decide which process, device, thread count and queue everything gets on this machine.
+        """Decide which machine, process, device, thread count and queue everything gets.
 
         Raises:
             PlacementError: with every fault of the deploy file and the resource file.
@@ -117,7 +117,7 @@ class DFlowSession:
         resources = machine_resources()
         model = with_called_instances(model)
         placed = self._placed(model, options, resources)
-        found = plan_deployment(model, resources, shares, options, transport, placed.placements)
+        found = plan_deployment(model, resources, shares, options, transport, placed.placements, placed.machines)
         plan = dataclasses.replace(found, notes=(*placed.notes, *found.notes))
         return with_failed_calls(plan) if options.record else plan
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from dflow_core.errors import ClosedError, ModelFormatError, PoolExhaustedError, QueueFullError
 from dflow_core.message import Aux, FlowMsg, MsgInfo, MsgType, seal
-from dflow_core.model import DeployPlan, QueuePlan, frame_chunks
+from dflow_core.model import Crossing, DeployPlan, QueuePlan, frame_chunks
 from dflow_core.recording import FailedCall, message_of
 from dflow_core.spi import MemoryGroup, Queue
 
@@ -91,5 +91,8 @@ def native_call(data: bytes) -> FailedCall:
 
 
 def with_failed_calls(plan: DeployPlan) -> DeployPlan:
-    """A plan with the queue that failed calls take."""
-    return replace(plan, queues=(*plan.queues, QueuePlan(FAILED_CALLS, _DEPTH)))
+    """A plan with the queue that failed calls take, from every machine."""
+    crossings = (Crossing(FAILED_CALLS, machine.name, "") for machine in plan.machines)
+    return replace(
+        plan, queues=(*plan.queues, QueuePlan(FAILED_CALLS, _DEPTH)), crossings=(*plan.crossings, *crossings)
+    )

@@ -54,6 +54,7 @@ class ThreadShare:
         threads: Threads of each, for the model itself and for OpenMP, BLAS and OpenCV in it.
         reason: Why so many.
         calls: Calls that run at once in an instance and share its threads.
+        machine: Where these instances are; "" for the machine of the application.
     """
 
     node: str
@@ -61,3 +62,4 @@ class ThreadShare:
     threads: int
     reason: str
     calls: int = 1
+    machine: str = ""

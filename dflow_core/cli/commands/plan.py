@@ -65,6 +65,8 @@ def plan(
         "queues": found.queues,
         "memory": memory,
         "placements": found.placements,
+        "machines": found.machines,
+        "crossings": found.crossings,
         "budget": found.budget,
         "notes": found.notes,
     })
@@ -100,7 +102,8 @@ def _print_places(output: Output, found: DeployPlan) -> None:
         [
             (
                 one.node, f"{i + 1} of {len(one.places)}{', spare' if place.spare else ''}", place.logical_device,
-                place.device, place.resource_type, one.dispatch, one.reason if i == 0 else "",
+                f"{place.machine}/{place.device}" if place.machine else place.device, place.resource_type, one.dispatch,
+                one.reason if i == 0 else "",
             )
             for one in found.placements
             for i, place in enumerate(one.places)

@@ -109,10 +109,6 @@ class Placer:
         device = self.topology.devices.get(text)
         if device is None:
             self._fault(info, found, text, f"there is no logical device {text}", f"there are {self.topology.known()}")
-        elif device.away:
-            where = f"logical device {text} is on another machine, {device.away}"
-            self._fault(info, found, text, where, f"this machine has {self.topology.known()}")
-            return None
         return device
 
     def _on(
@@ -121,9 +117,9 @@ class Placer:
         if sub.engine not in self.engines:
             shown = device.hardware if _sees_one(sub) else -1
             number = 0 if shown >= 0 else max(device.number, 0)
-            return InstancePlace(f"cpu:{number}", device.host_type, device.name, spare, shown)
-        if device.number < 0 and found.invoked:  # what a function on the host invokes goes to the first device
-            device = self.topology.devices.get("0:0:0:0", device)
+            return InstancePlace(f"cpu:{number}", device.host_type, device.name, spare, shown, device.machine)
+        if device.number < 0 and found.invoked:  # what a function on the host invokes goes to its first device
+            device = self.topology.devices.get(device.name.replace(":-1:", ":0:"), device)
         own = device.engines.get(sub.engine, "")
         if not own:
             has = [d.name for d in self.topology.devices.values() if sub.engine in d.engines]
@@ -132,7 +128,7 @@ class Placer:
                 text = f"node {sub.name!r}: engine {sub.engine} does not find device {device.hardware} of {device.name}"
             hint = f"it has {', '.join(has)}" if has else "no logical device has one"
             self._fault(info, found, f"{sub.name} {device.name}", text, hint)
-        return InstancePlace(own, device.resource_type, device.name, spare)
+        return InstancePlace(own, device.resource_type, device.name, spare, machine=device.machine)
 
     def _unlisted(self, sub: PneModel) -> NodePlacement:
         count, dispatch = sub.options.instances, sub.options.dispatch or "free"
@@ -146,7 +142,7 @@ class Placer:
 
     def _own_devices(self, sub: PneModel, count: int) -> tuple[list[InstancePlace], str]:
         """Places on the devices of an engine, one after the other."""
-        known = [d for d in self.topology.devices.values() if sub.engine in d.engines]
+        known = [d for d in self.topology.devices.values() if sub.engine in d.engines and not d.machine]
         reason = f"one after the other of {len(known)} of engine {sub.engine}"
         if self.default_devices:
             known = [d for d in known if d.name in self.default_devices]

@@ -16,7 +16,7 @@ from dflow_core.deploy.planning.resource_file import read_resource_file
 from dflow_core.deploy.planning.resources import Resources
 from dflow_core.deploy.planning.topology import EngineDevices, Topology, of_resource_file, this_machine
 from dflow_core.errors import DflowError, Fault, PlacementError
-from dflow_core.model import FlowModel, NodePlacement
+from dflow_core.model import FlowModel, Machine, NodePlacement
 from dflow_core.options import Options
 from dflow_core.spi import EngineDevice, EngineEntry
 
@@ -31,10 +31,12 @@ class Placed:
     Args:
         placements: One for each submodel.
         notes: What was decided on the way, one sentence each.
+        machines: The machines beside this one that something is placed on.
     """
 
     placements: tuple[NodePlacement, ...]
     notes: tuple[str, ...] = ()
+    machines: tuple[Machine, ...] = ()
 
 
 def place_nodes(
@@ -71,7 +73,8 @@ def place_nodes(
         if info.file.faults:
             raise PlacementError(info.file.faults)
         notes.append(f"nodes are placed by {options.deploy_info}, on the logical devices of {topology.source}")
-    return Placed(tuple(made), tuple(notes))
+    used = {place.machine for one in made for place in one.places}
+    return Placed(tuple(made), tuple(notes), tuple(one for one in topology.machines if one.name in used))
 
 
 def host_type() -> str:

@@ -15,9 +15,9 @@ _CPU_NUM = "__cpu_num"
 
 
 def share_threads(
-    model: FlowModel, cpus: int, shares_process: Mapping[str, bool], instances: Mapping[str, int]
+    model: FlowModel, cpus: int, shares_process: Mapping[str, bool], instances: Mapping[str, int], machine: str = ""
 ) -> list[ThreadShare]:
-    """Threads of each instance, by model.
+    """Threads of each instance on one machine, by model.
 
     Instances of engines that share a process (models on the CPU) get equal shares of the CPUs, at least one each; the
     first models get what does not divide. Instances of other engines (functions) get one thread, or one for each call a
@@ -27,13 +27,15 @@ def share_threads(
         model: The graph.
         cpus: CPUs that may be used.
         shares_process: For each engine id, whether its models share a process.
-        instances: Instances of each model.
+        instances: Instances of each model that is on the machine.
+        machine: Its name.
     """
     threads: dict[str, int] = {}
     reasons: dict[str, str] = {}
     waiting: list[tuple[str, int]] = []
     left = cpus
-    for name, sub in model.submodels.items():
+    own = {name: sub for name, sub in model.submodels.items() if instances.get(name)}
+    for name, sub in own.items():
         count, wanted = instances[name], _wanted(sub)
         if sub.options.threads:
             threads[name] = sub.options.threads
@@ -51,8 +53,8 @@ def share_threads(
         rest -= count if extra else 0
         threads[name] = max(1, share + extra)
         reasons[name] = f"a share of {cpus} CPUs for {total} model instances"
-    calls = {name: 1 if sub.options.threads else _wanted(sub) or 1 for name, sub in model.submodels.items()}
-    return [ThreadShare(name, instances[name], threads[name], reasons[name], calls[name]) for name in model.submodels]
+    calls = {name: 1 if sub.options.threads else _wanted(sub) or 1 for name, sub in own.items()}
+    return [ThreadShare(name, instances[name], threads[name], reasons[name], calls[name], machine) for name in own]
 
 
 def budget_notes(budget: Sequence[ThreadShare], cpus: int, models: Mapping[str, bool]) -> list[str]:

@@ -3,7 +3,8 @@
 Without a resource file this machine is server 0. It has a logical device for each CPU that may be used (option
 `logical_devices` says otherwise), or for each device of an engine if there are more of those; device i of every engine
 is behind logical device i. `0:0:-1:0` is the machine's CPUs as a whole. Nodes of engines that run on CPUs may be put
-on any logical device: they run on the CPUs of its server.
+on any logical device: they run on the CPUs of its server. The servers of a resource file beside this machine are called
+`server<position>`, as they are numbered in `0:<position>:<device>:0`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dflow_core.deploy.planning.resource_file import ResourceFile, Server
+from dflow_core.model import Machine
 from dflow_core.spi import EngineDevice
 
+CPU_TYPES = ("X86", "Aarch")
+"""Resource types of logical devices that are CPUs."""
 EngineDevices = Mapping[str, Sequence[EngineDevice]]
 """The devices that engines have of their own, by engine id."""
 
@@ -28,7 +32,7 @@ class LogicalDevice:
         resource_type: `Ascend` for NPUs, `X86` or `Aarch` for CPUs.
         host_type: Type of the CPUs of its server.
         engines: What it is to engines that have devices, such as `npu:0` for the engine `NPU`.
-        away: Where it is, if not on this machine; "" if it is.
+        machine: Name of the machine it is on; "" for this one.
         hardware: Number of the hardware, from a resource file; -1 without one.
     """
 
@@ -37,7 +41,7 @@ class LogicalDevice:
     resource_type: str
     host_type: str
     engines: Mapping[str, str] = field(default_factory=dict)
-    away: str = ""
+    machine: str = ""
     hardware: int = -1
 
 
@@ -48,15 +52,22 @@ class Topology:
     Args:
         devices: By name.
         source: Where they come from, in words.
+        machines: The machines beside this one.
     """
 
     devices: Mapping[str, LogicalDevice]
     source: str
+    machines: tuple[Machine, ...] = ()
 
     def known(self) -> str:
         """The names there are, shortened where they follow each other."""
-        names = [name for name, device in self.devices.items() if device.number >= 0 and not device.away]
-        hosts = [name for name, device in self.devices.items() if device.number < 0 and not device.away]
+        found = [self._known(""), *(f"{self._known(one.name)} on {one.name}" for one in self.machines)]
+        return "; ".join(found)
+
+    def _known(self, machine: str) -> str:
+        own = [device for device in self.devices.values() if device.machine == machine]
+        names = [device.name for device in own if device.number >= 0]
+        hosts = [device.name for device in own if device.number < 0]
         shown = f"{names[0]} to {names[-1]}" if len(names) > 2 else " and ".join(names)
         return ", ".join(filter(None, [shown, *(f"{name} for the CPUs of the machine" for name in hosts)]))
 
@@ -92,14 +103,19 @@ def of_resource_file(
         addresses: Gives the network addresses of this machine.
     """
     devices: dict[str, LogicalDevice] = {}
+    machines: list[Machine] = []
     for cluster, servers in enumerate(resources.clusters):
         local = _local(resources, servers, host_type, addresses)
         for position, server in enumerate(servers):
-            away = "" if server is local else f"server {server.node_id} ({server.address})"
-            own: EngineDevices = {} if away else engines
-            for device in _devices(resources, server, f"{cluster}:{position}", host_type, own, away):
-                devices[device.name] = device
-    return Topology(devices, resources.file.path)
+            place = f"{cluster}:{position}"
+            machine = "" if server is local else f"server{position}"
+            found = list(_devices(resources, server, place, host_type, engines, machine))
+            devices.update((device.name, device) for device in found)
+            if machine:
+                host = f"[{server.address}]" if ":" in server.address else server.address
+                cpus = sum(device.number >= 0 and device.resource_type in CPU_TYPES for device in found)
+                machines.append(Machine(machine, f"{host}:{server.port}", cpus, found[0].host_type))
+    return Topology(devices, resources.file.path, tuple(machines))
 
 
 def _local(
@@ -124,20 +140,23 @@ def _local(
 
 
 def _devices(
-    resources: ResourceFile, server: Server, place: str, host_type: str, engines: EngineDevices, away: str
+    resources: ResourceFile, server: Server, place: str, host_type: str, engines: EngineDevices, machine: str
 ) -> Iterable[LogicalDevice]:
     kind = resources.servers[server.node_type]
     own_type = kind.resource_type or host_type
     types = [resources.devices[name].resource_type or "Ascend" for name in kind.items]
     item_type = types[0] if types else "Ascend"
-    yield LogicalDevice(f"{place}:-1:0", -1, own_type, own_type, away=away)
+    yield LogicalDevice(f"{place}:-1:0", -1, own_type, own_type, machine=machine)
     for position, item in enumerate(server.items):
-        found = {
-            engine: device.device
-            for engine, devices in engines.items()
-            for device in devices
-            if device.resource_type == item_type and device.device.rpartition(":")[2] == str(item.device_id)
-        }
+        if machine:  # what is there is known from the file alone
+            found = {} if item_type in CPU_TYPES else {name: f"{name.lower()}:{item.device_id}" for name in engines}
+        else:
+            found = {
+                engine: device.device
+                for engine, devices in engines.items()
+                for device in devices
+                if device.resource_type == item_type and device.device.rpartition(":")[2] == str(item.device_id)
+            }
         yield LogicalDevice(
-            f"{place}:{position}:0", position, item_type, own_type, found, away, item.device_id
+            f"{place}:{position}:0", position, item_type, own_type, found, machine, item.device_id
         )

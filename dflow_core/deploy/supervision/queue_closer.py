@@ -9,6 +9,7 @@ from dflow_core.model import DeployPlan
 from dflow_core.spi import MemoryGroup
 
 _FEEDER = ("", -1)
+_ELSEWHERE = "machine "
 
 
 class QueueCloser:
@@ -32,6 +33,9 @@ class QueueCloser:
                 self._producers[queue].add((instance.model, instance.index))
         for queue in (name for routes in plan.feeds for route in routes for name in route.queues):
             self._producers[queue].add(_FEEDER)
+        for one in plan.crossings:
+            if one.target == plan.machine:
+                self._producers[one.queue].add((_ELSEWHERE + one.source, -1))
 
     def end_feeding(self) -> None:
         """The application feeds no more."""
@@ -44,6 +48,13 @@ class QueueCloser:
                 producers.discard((model, index))
                 if not producers:
                     self._close(queue)
+
+    def done_elsewhere(self, queue: str, machine: str) -> None:
+        """Nothing comes any more for a queue from another machine."""
+        producers = self._producers.get(queue, set())
+        producers.discard((_ELSEWHERE + machine, -1))
+        if not producers and queue in self._producers:
+            self._close(queue)
 
     def close_all(self) -> None:
         """Close every queue now; whoever waits at one wakes."""

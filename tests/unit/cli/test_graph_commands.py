@@ -164,7 +164,9 @@ def test_the_plan_as_a_document(cli, session, target):
             "machine": "",
         }
     ]
-    assert found["budget"] == [{"node": "net", "instances": 1, "threads": 2, "reason": "as the node asks", "calls": 1}]
+    assert found["budget"] == [
+        {"node": "net", "instances": 1, "threads": 2, "reason": "as the node asks", "calls": 1, "machine": ""}
+    ]
 
 
 def test_a_deploy_template_is_written_instead(cli, session, target, tmp_path):
