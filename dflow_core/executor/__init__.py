@@ -1,8 +1,9 @@
 """Data in, data out: transactions, pairing, running nodes, and the executor process.
 
-Folders, each above those below it: `process` (an executor: instances around their queues) and `inline` (the caller's
-thread), `streams` (functions that take from queues), `node` (one node and its calls), `caller` (transactions, feeding,
-fetching, watching), `pairing` (what belongs together). Beside them, for all: queues that drop, counters, exceptions.
+Folders, each above those below it: `process` (an executor: instances around their queues), `inline` (the caller's
+thread) and `gateway` (queues with an end on another machine), `streams` (functions that take from queues), `node` (one
+node and its calls), `caller` (transactions, feeding, fetching, watching), `pairing` (what belongs together). Beside
+them, for all: queues that drop, counters, exceptions.
 
 Names are looked up when they are first used: executor processes need nothing of the caller's side.
 """
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from dflow_core.executor.caller.stats import GraphStats, graph_stats, own_stacks
     from dflow_core.executor.error_messages import error_of
     from dflow_core.executor.failed_calls import with_failed_calls
+    from dflow_core.executor.gateway import make_gateway
     from dflow_core.executor.inline.backend import InlineBackend
     from dflow_core.executor.inline.lone_node import LoneCall, repeat_alone
     from dflow_core.executor.meter import NodeStats
@@ -49,6 +51,7 @@ __all__ = [
     "StallMonitor",
     "error_of",
     "graph_stats",
+    "make_gateway",
     "needed_inputs",
     "note_updates",
     "own_stacks",
@@ -64,6 +67,7 @@ _HOMES = {
     "GraphControl": "caller.control",
     "with_failed_calls": "failed_calls",
     "InlineBackend": "inline.backend",
+    "make_gateway": "gateway",
     "InstanceRunner": "process.instance",
     "LoneCall": "inline.lone_node",
     "repeat_alone": "inline.lone_node",

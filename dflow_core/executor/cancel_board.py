@@ -108,3 +108,31 @@ class CancelReader(Container[int]):
             # The writer changes the epoch last: what it does meanwhile is seen the next time.
             self._ids = frozenset(self.words[_SLOTS : _SLOTS + self.words[_HIGH]])
             self._epoch = epoch
+
+
+class BoardCopy:
+    """The board of a machine that another one's is copied to, or the board that is copied.
+
+    Args:
+        words: As for CancelBoard.
+    """
+
+    def __init__(self, words: Words) -> None:
+        self._words = memoryview(words).cast("B").cast("Q")
+
+    @property
+    def epoch(self) -> int:
+        """Changes with every change."""
+        return self._words[_EPOCH]
+
+    def pack(self) -> bytes:
+        """What it says, as bytes; read `epoch` before, and again to know whether it has changed meanwhile."""
+        return self._words[: _SLOTS + self._words[_HIGH]].tobytes()
+
+    def write(self, data: bytes) -> None:
+        """Have it say what `pack` of another one gave."""
+        words, theirs = self._words, memoryview(data).cast("Q")
+        for at in range(_SLOTS, _SLOTS + max(theirs[_HIGH], words[_HIGH])):
+            words[at] = theirs[at] if at < len(theirs) else 0
+        words[_HIGH], words[_LIVE] = theirs[_HIGH], theirs[_LIVE]
+        words[_EPOCH] += 1

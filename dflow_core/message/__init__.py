@@ -26,6 +26,7 @@ from dflow_core.message.info import (
     MsgInfo,
     MsgType,
     child_token,
+    message_size,
     root_token,
 )
 from dflow_core.message.payload import Alloc, TensorBlock, alloc_tensor, decode, describe, encode, seal
@@ -80,6 +81,7 @@ __all__ = [
     "home_of",
     "label_of",
     "members_size",
+    "message_size",
     "msg_types",
     "peek_plain",
     "pickler_class",

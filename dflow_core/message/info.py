@@ -161,6 +161,12 @@ class MsgInfo:
         return self.trans_id, self.data_label
 
 
+def message_size(head: memoryview | Bytes) -> int:
+    """Bytes of a message, as its head says: head, payload and aux section. Its block may have more."""
+    body_size, aux_size = _SIZES.unpack_from(head, _SIZES_AT)
+    return HEAD_SIZE + int(body_size) + int(aux_size)
+
+
 def write_plain_head(buffer: Bytes, body_size: int, trans_id: int, token: int, data_flag: int) -> None:
     """The head of a tensor message that says no more than what it belongs to."""
     _HEAD.pack_into(
