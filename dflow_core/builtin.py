@@ -28,7 +28,7 @@ def dflow_register_process_points() -> Sequence[PointEntry]:
 @hookimpl
 def dflow_register_transports() -> Sequence[TransportEntry]:
     """Queues between the threads of one process."""
-    return [TransportEntry("inproc", local=True, factory=_inproc, cross_process=False)]
+    return [TransportEntry("inproc", factory=_inproc, cross_process=False)]
 
 
 @hookimpl

@@ -104,7 +104,7 @@ def parts(registry: PluginRegistry) -> Iterator[Finding]:
     given = {
         "engine CPU": "CPU" in registry.engines,
         "engine UDF": "UDF" in registry.engines,
-        "transport shm": any(t.local and t.cross_process for t in registry.transports.values()),
+        "transport shm": any(t.cross_process for t in registry.transports.values()),
         "batching": any("Batch" in name for name in registry.udfs),
     }
     for part, there in given.items():

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from dflow_core.errors import text_of
-from dflow_core.spi import DeployerEntry, EngineEntry, PointEntry, TransportEntry, UdfEntry
+from dflow_core.spi import DeployerEntry, EngineEntry, LinkEntry, PointEntry, TransportEntry, UdfEntry
 
 ALLOW_VARIABLE = "DFLOW_PLUGINS"
 WELL_KNOWN: Mapping[str, str] = MappingProxyType({
@@ -16,6 +16,7 @@ WELL_KNOWN: Mapping[str, str] = MappingProxyType({
     "UDF": "dflow-pne-udf",
     "NPU": "dflow-pne-npu",
     "shm": "dflow-transport-shm",
+    "grpc": "dflow-transport-grpc",
     "_BuiltIn_TimeBatch": "dflow-builtin-udf",
     "_BuiltIn_CountBatch": "dflow-builtin-udf",
     "_BuiltIn_Unbatch": "dflow-builtin-udf",
@@ -23,7 +24,7 @@ WELL_KNOWN: Mapping[str, str] = MappingProxyType({
 """Which of our own distributions gives an id; for hints only."""
 
 
-Entry: TypeAlias = "EngineEntry | PointEntry | TransportEntry | UdfEntry | DeployerEntry"
+Entry: TypeAlias = "EngineEntry | PointEntry | TransportEntry | LinkEntry | UdfEntry | DeployerEntry"
 State: TypeAlias = Literal["loaded", "failed", "blocked", "incompatible", "unneeded"]
 
 
@@ -79,9 +80,10 @@ class Kind:
 ENGINE = Kind("engine", "dflow_register_engines", EngineEntry, "id")
 POINT = Kind("process point", "dflow_register_process_points", PointEntry, "kind")
 TRANSPORT = Kind("transport", "dflow_register_transports", TransportEntry, "scheme")
+LINK = Kind("link", "dflow_register_links", LinkEntry, "scheme")
 UDF = Kind("udf", "dflow_register_udfs", UdfEntry, "name")
 DEPLOYER = Kind("deployer", "dflow_register_deployers", DeployerEntry, "scheme")
-KINDS = (ENGINE, POINT, TRANSPORT, UDF, DEPLOYER)
+KINDS = (ENGINE, POINT, TRANSPORT, LINK, UDF, DEPLOYER)
 
 
 def one_line(cause: BaseException) -> str:

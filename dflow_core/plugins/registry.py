@@ -14,6 +14,7 @@ from dflow_core.plugins.contribution import (
     ALLOW_VARIABLE,
     DEPLOYER,
     ENGINE,
+    LINK,
     POINT,
     TRANSPORT,
     UDF,
@@ -23,11 +24,11 @@ from dflow_core.plugins.contribution import (
     PluginReport,
     one_line,
 )
-from dflow_core.spi import DeployerEntry, EngineEntry, PointEntry, TransportEntry, UdfEntry
+from dflow_core.spi import DeployerEntry, EngineEntry, LinkEntry, PointEntry, TransportEntry, UdfEntry
 
 _ENGINE_OF_KIND: Mapping[str, str] = MappingProxyType({"graph": "CPU", "func": "UDF"})
 
-E = TypeVar("E", EngineEntry, PointEntry, TransportEntry, UdfEntry, DeployerEntry)
+E = TypeVar("E", EngineEntry, PointEntry, TransportEntry, LinkEntry, UdfEntry, DeployerEntry)
 
 
 class _Shelf(Generic[E]):
@@ -67,8 +68,10 @@ class PluginRegistry:
         self._engines = _Shelf(ENGINE, EngineEntry, contributions)
         self._points = _Shelf(POINT, PointEntry, contributions)
         self._transports = _Shelf(TRANSPORT, TransportEntry, contributions)
+        self._links = _Shelf(LINK, LinkEntry, contributions)
         self._udfs = _Shelf(UDF, UdfEntry, contributions)
         self._deployers = _Shelf(DEPLOYER, DeployerEntry, contributions)
+        self._shelves = (self._engines, self._points, self._transports, self._links, self._udfs, self._deployers)
         self.report: tuple[PluginReport, ...] = tuple(map(self._final_report, self._contributions))
 
     @property
@@ -85,6 +88,11 @@ class PluginRegistry:
     def transports(self) -> Mapping[str, TransportEntry]:
         """Transports by scheme."""
         return self._transports.unique
+
+    @property
+    def links(self) -> Mapping[str, LinkEntry]:
+        """What joins machines, by scheme."""
+        return self._links.unique
 
     @property
     def udfs(self) -> Mapping[str, UdfEntry]:
@@ -164,21 +172,25 @@ class PluginRegistry:
         """The transport between processes of this machine: the one wanted, else the highest priority.
 
         Raises:
-            PluginError: if there is none, if the one wanted joins machines, or if two are equally good.
+            PluginError: if there is none, or if two are equally good.
         """
         if wanted:
-            entry = self.transport(wanted)
-            if not entry.local:
-                raise PluginError(f"transport {wanted!r} joins machines; a local one is needed here")
-            return entry
-        local = [e for e in self._transports.entries() if e.local and e.cross_process]
-        if not local:
+            return self.transport(wanted)
+        found = [entry for entry in self._transports.entries() if entry.cross_process]
+        if not found:
             raise self._missing("no transport between processes of this machine is installed", "shm", [])
-        best = max(entry.priority for entry in local)
-        schemes = list(dict.fromkeys(entry.scheme for entry in local if entry.priority == best))
-        if len(schemes) > 1:
-            raise PluginError(f"transports {' and '.join(schemes)} have equal priority", hint="say which one to use")
-        return self.transport(schemes[0])
+        return self.transport(_best(self._transports.kind, [(entry.priority, entry.scheme) for entry in found]))
+
+    def link(self, wanted: str = "") -> LinkEntry:
+        """What joins machines: the one wanted, else the highest priority.
+
+        Raises:
+            PluginError: if there is none, or if two are equally good.
+        """
+        found = [(entry.priority, entry.scheme) for entry in self._links.entries()]
+        if not found and not wanted:
+            raise self._missing("nothing that joins machines is installed", "grpc", [])
+        return self._ask(self._links, wanted or _best(self._links.kind, found))
 
     def udf(self, name: str) -> UdfEntry:
         """The ready-made UDF of a name.
@@ -221,7 +233,7 @@ class PluginRegistry:
     def _final_report(self, given: Contribution) -> PluginReport:
         clashes = [
             shelf.conflict(name)
-            for shelf in (self._engines, self._points, self._transports, self._udfs, self._deployers)
+            for shelf in self._shelves
             for name in shelf.owners
             if f"{shelf.kind.name} {name}" in given.report.provides
         ]
@@ -262,3 +274,12 @@ class PluginRegistry:
         error = PluginError("\n".join(lines), node=node, hint="; ".join(hints) or None)
         error.__cause__ = next((given.cause for given in stopped if given.cause is not None), None)
         return error
+
+
+def _best(kind: Kind, found: Sequence[tuple[int, str]]) -> str:
+    """The id with the highest priority."""
+    best = max(priority for priority, _ in found)
+    names = list(dict.fromkeys(name for priority, name in found if priority == best))
+    if len(names) > 1:
+        raise PluginError(f"{kind.name}s {' and '.join(names)} have equal priority", hint="say which one to use")
+    return names[0]

@@ -17,7 +17,15 @@ from dflow_core.spi.engine import (
     same_sizes,
     same_sizes_text,
 )
-from dflow_core.spi.entries import DeployerEntry, EngineDevice, EngineEntry, PointEntry, TransportEntry, UdfEntry
+from dflow_core.spi.entries import (
+    DeployerEntry,
+    EngineDevice,
+    EngineEntry,
+    LinkEntry,
+    PointEntry,
+    TransportEntry,
+    UdfEntry,
+)
 from dflow_core.spi.flow_func import FlowFunc, FuncParams, GraphCall, InputQueue, LibraryFunc, RunContext
 from dflow_core.spi.gateway import Gateway, GatewayEvents, GatewayPlan, MakeGateway
 from dflow_core.spi.hooks import ENTRY_POINT_GROUP, SPI_VERSION, hookimpl, hookspec
@@ -82,6 +90,7 @@ __all__ = [
     "LibraryFunc",
     "Link",
     "LinkConfig",
+    "LinkEntry",
     "LinkLostError",
     "LinkReceiver",
     "LinkTransport",

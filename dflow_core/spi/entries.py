@@ -9,6 +9,7 @@ from dflow_core.graph import ProcessPoint
 from dflow_core.spi.deployer import Deployer
 from dflow_core.spi.engine import Engine, WorkerLoader
 from dflow_core.spi.flow_func import FlowFunc
+from dflow_core.spi.link import LinkTransport
 from dflow_core.spi.transport import Transport
 
 
@@ -85,20 +86,33 @@ class PointEntry:
 
 @dataclass(frozen=True, slots=True)
 class TransportEntry:
-    """A transport.
+    """What carries messages between the processes of one machine.
 
     Args:
         scheme: Unique scheme, such as `shm`.
-        local: Whether it joins processes of one machine (links join machines).
         factory: Gives the Transport.
         cross_process: Whether other processes can attach; False for one that lives in the caller's process only.
-        priority: The highest local cross-process transport is the default.
+        priority: The highest cross-process transport is the default.
     """
 
     scheme: str
-    local: bool
     factory: Callable[[], Transport]
     cross_process: bool = True
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEntry:
+    """What joins the memory groups of different machines.
+
+    Args:
+        scheme: Unique scheme, such as `grpc`.
+        factory: Gives the LinkTransport.
+        priority: The highest is the default.
+    """
+
+    scheme: str
+    factory: Callable[[], LinkTransport]
     priority: int = 0
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import pluggy
 
-from dflow_core.spi.entries import DeployerEntry, EngineEntry, PointEntry, TransportEntry, UdfEntry
+from dflow_core.spi.entries import DeployerEntry, EngineEntry, LinkEntry, PointEntry, TransportEntry, UdfEntry
 
 SPI_VERSION = 1
 ENTRY_POINT_GROUP = "dflow.plugins"
@@ -34,6 +34,11 @@ def dflow_register_process_points() -> Sequence[PointEntry]:  # type: ignore[emp
 @hookspec
 def dflow_register_transports() -> Sequence[TransportEntry]:  # type: ignore[empty-body]
     """Called once when plugins are loaded; return the transports this plugin offers."""
+
+
+@hookspec
+def dflow_register_links() -> Sequence[LinkEntry]:  # type: ignore[empty-body]
+    """Called once when plugins are loaded; return what this plugin offers to join machines."""
 
 
 @hookspec

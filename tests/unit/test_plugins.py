@@ -14,7 +14,18 @@ import pytest
 from dflow_core.errors import PluginError
 from dflow_core.graph import ProcessPoint
 from dflow_core.plugins import PluginRegistry, PluginReport, load_plugins, loading
-from dflow_core.spi import SPI_VERSION, Engine, EngineEntry, Transport, TransportEntry, UdfEntry, WorkerLoader, hookimpl
+from dflow_core.spi import (
+    SPI_VERSION,
+    Engine,
+    EngineEntry,
+    LinkEntry,
+    LinkTransport,
+    Transport,
+    TransportEntry,
+    UdfEntry,
+    WorkerLoader,
+    hookimpl,
+)
 
 INSTALLED = {source.report for source in loading._discover()}
 
@@ -44,13 +55,17 @@ def _no_transport() -> Transport:
     raise AssertionError("listing plugins must not make transports")
 
 
+def _no_link() -> LinkTransport:
+    raise AssertionError("listing plugins must not make links")
+
+
 def engine(engine_id: str, priority: int = 0, accepts: Callable[[ProcessPoint], bool] = lambda _p: True) -> EngineEntry:
     return EngineEntry(engine_id, accepts, _never, _no_worker, priority=priority)
 
 
 def plugin(
     name: str, engines: Sequence[EngineEntry] = (), transports: Sequence[TransportEntry] = (),
-    udfs: Sequence[UdfEntry] = (), version: int | None = None,
+    udfs: Sequence[UdfEntry] = (), version: int | None = None, links: Sequence[LinkEntry] = (),
 ) -> ModuleType:
     """A plugin module made in memory."""
     module = ModuleType(name)
@@ -67,7 +82,11 @@ def plugin(
     def dflow_register_udfs() -> Sequence[UdfEntry]:
         return udfs
 
-    for hook in (dflow_register_engines, dflow_register_transports, dflow_register_udfs):
+    @hookimpl
+    def dflow_register_links() -> Sequence[LinkEntry]:
+        return links
+
+    for hook in (dflow_register_engines, dflow_register_transports, dflow_register_links, dflow_register_udfs):
         setattr(module, hook.__name__, hook)
     if version is not None:
         module.DFLOW_SPI_VERSION = version  # type: ignore[attr-defined]
@@ -79,7 +98,7 @@ def registry(*modules: ModuleType) -> PluginRegistry:
 
 
 def local(scheme: str, priority: int = 0, cross_process: bool = True) -> TransportEntry:
-    return TransportEntry(scheme, True, _no_transport, cross_process, priority)
+    return TransportEntry(scheme, _no_transport, cross_process, priority)
 
 
 class Site:
@@ -374,10 +393,19 @@ def test_default_local_transport_crosses_processes() -> None:
     assert found.local_transport("inproc").scheme == "inproc"
 
 
-def test_link_transport_is_refused_as_local_one() -> None:
-    found = registry(plugin("a", transports=[TransportEntry("grpc", False, _no_transport)]))
-    with pytest.raises(PluginError, match="'grpc' joins machines"):
-        found.local_transport("grpc")
+def test_what_joins_machines_is_no_transport_within_one() -> None:
+    links = [LinkEntry("wire", _no_link), LinkEntry("best", _no_link, 3)]
+    found = registry(plugin("a", transports=[local("shm")], links=links))
+    assert (found.link().scheme, found.link("wire").scheme, list(found.links)) == ("best", "wire", ["wire", "best"])
+    with pytest.raises(PluginError, match="no plugin gives transport 'wire'"):
+        found.local_transport("wire")
+
+
+def test_links_that_are_missing_or_equally_good_are_errors() -> None:
+    with pytest.raises(PluginError, match="nothing that joins machines is installed\n.*pip install dflow-transport-grpc"):
+        registry(plugin("a", transports=[local("shm")])).link()
+    with pytest.raises(PluginError, match="links one and two have equal priority"):
+        registry(plugin("a", links=[LinkEntry("one", _no_link), LinkEntry("two", _no_link)])).link()
 
 
 def test_two_local_transports_of_equal_priority_are_an_error() -> None:

@@ -28,7 +28,7 @@ def contribution(name: str, *entries: object, state: str = "loaded", error: str 
 def registry(*more: Contribution) -> PluginRegistry:
     cpu = EngineEntry("CPU", lambda point: True, no_engine, no_engine)
     udf = EngineEntry("UDF", lambda point: True, no_engine, no_engine)
-    shm = TransportEntry("shm", local=True, factory=no_engine)
+    shm = TransportEntry("shm", factory=no_engine)
     return PluginRegistry([contribution("engines", cpu, udf), contribution("queues", shm), *more])
 
 

@@ -20,4 +20,4 @@ def _make() -> Transport:
 @hookimpl
 def dflow_register_transports() -> list[TransportEntry]:
     """The `shm` transport."""
-    return [TransportEntry(scheme="shm", local=True, factory=_make)]
+    return [TransportEntry(scheme="shm", factory=_make)]
