@@ -402,7 +402,7 @@ def test_what_joins_machines_is_no_transport_within_one() -> None:
 
 
 def test_links_that_are_missing_or_equally_good_are_errors() -> None:
-    with pytest.raises(PluginError, match="nothing that joins machines is installed\n.*pip install dflow-transport-grpc"):
+    with pytest.raises(PluginError, match="nothing that joins machines is installed\n.*pip install dflow-transport"):
         registry(plugin("a", transports=[local("shm")])).link()
     with pytest.raises(PluginError, match="links one and two have equal priority"):
         registry(plugin("a", links=[LinkEntry("one", _no_link), LinkEntry("two", _no_link)])).link()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from dflow_core.builtin_transport import InprocTransport
 from dflow_core.errors import ClosedError, DflowError
 from dflow_core.executor.gateway.intake import Intake
 from dflow_core.executor.gateway.mover import Mover
+from dflow_core.executor.lossy import flush, reader, sender
 from dflow_core.message import Block, FlowMsg, seal
 from dflow_core.model import Crossing, QueuePlan
 from dflow_core.spi import (
@@ -42,7 +43,7 @@ class ManualLink(Link):
         self.sent: list[tuple[int, bytes]] = []
         self.broken: DflowError | None = None
         self.is_closed = False
-        self._half: tuple[int, memoryview, memoryview] | None = None
+        self.on_send: Callable[[int], object] = lambda lane: None
 
     def begin(self, receiver: LinkReceiver) -> None:
         self.receiver = receiver
@@ -54,6 +55,7 @@ class ManualLink(Link):
             raise ClosedError("this end was closed")
         self.sent.append((lane, head))
         self.lanes.setdefault(lane, deque()).append((head, payload))
+        self.on_send(lane)
 
     def close(self, timeout: float = 5.0) -> None:
         self.is_closed = True
@@ -139,6 +141,9 @@ class End:
         self.intake = Intake(self.group, self._ring)
         self.receiver = Receiver(self.intake)
         self.mover = Mover(self.group, self.link, plan, self.heard.events(), self.intake)
+        notices = {queue.name: queue.notices for queue in plan.queues if queue.notices}
+        self._writers = {q.name: sender(self.group, q.name, notices, q.max_age) for q in plan.queues}
+        self._readers = {q.name: reader(self.group, q.name, notices) for q in plan.queues}
 
     def _ring(self) -> None:
         self.rung += 1
@@ -150,7 +155,11 @@ class End:
     def put(self, *trans_ids: int, queue: str = "q", value: object = None) -> None:
         """Put a message of each of some transactions into a queue."""
         for trans_id in trans_ids:
-            self.queue(queue).put(self.block(message(trans_id, value)), 0.0)
+            self.send(message(trans_id, value), queue)
+
+    def send(self, msg: FlowMsg, queue: str = "q") -> None:
+        """Put a message into a queue, as a node does."""
+        self._writers[queue].put(self.block(msg), 0.0)
 
     def block(self, msg: FlowMsg) -> Block:
         """A message in a block of its group."""
@@ -166,11 +175,15 @@ class End:
         """The messages that can be taken out of a queue now."""
         found = []
         try:
-            while (block := self.queue(queue).get(0.0)) is not None:
+            while (block := self._readers[queue].get(0.0)) is not None:
                 found.append(FlowMsg.from_block(block))
         except ClosedError:
             pass
         return found
+
+    def flush(self) -> bool:
+        """Send notices that wait at producers here; whether some still wait."""
+        return flush(self._writers.values())
 
     def close(self) -> None:
         """End the gateway."""
