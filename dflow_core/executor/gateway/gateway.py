@@ -43,7 +43,11 @@ class QueueGateway(Gateway):
 
     def discard(self) -> bool:
         with self._moving:
-            return self._is_closed or self._mover.discard()
+            if self._is_closed:
+                return True
+            was_nothing = self._mover.discard()
+        self._bell.ring()  # there may be news
+        return was_nothing
 
     def close(self) -> None:
         self._intake.close()
@@ -71,7 +75,9 @@ class QueueGateway(Gateway):
             while not self._is_closed:
                 with self._moving:
                     self._mover.turn()
-                    waits = self._mover.waits()
+                    waits, news = self._mover.waits(), self._mover.news()
+                for tell in news:
+                    tell()
                 if not self._bell.wait(waits.readable, waits.writable, waits.timeout) and not waits.timeout:
                     with self._moving:
                         self._mover.wait_for_memory(_MEMORY_SLICE)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from dflow_core.errors import ClosedError, DflowError
 from dflow_core.executor.cancel_board import BOARD, WORDS, BoardCopy
@@ -45,7 +46,7 @@ class Mover:
         group: The memory group of this machine.
         link: The link.
         plan: What crosses.
-        events: Who hears of ends.
+        events: Who is to hear of what happens; `news` says when.
         intake: What the link has brought.
     """
 
@@ -68,6 +69,7 @@ class Mover:
         # The application's machine alone writes its board: what it says goes out, and is copied on the others.
         self._tells_cancelled, self._told = not plan.machine, 0
         self._is_over = False
+        self._news: list[Callable[[], None]] = []
 
     def turn(self) -> None:
         """Move what can be moved now."""
@@ -79,8 +81,13 @@ class Mover:
         flush(arrival.queue for arrival in self._arrivals.values())
         for arrival in self._arrivals.values():
             if not _is_pending(arrival.queue) and arrival.flow.is_over():
-                self._events.ended(arrival.queue.name)
+                self._news.append(partial(self._events.ended, arrival.queue.name))
         self._talk(all_credits=False)
+
+    def news(self) -> list[Callable[[], None]]:
+        """Calls to make now, by the gateway's thread and without a lock that others wait for."""
+        news, self._news = self._news, []
+        return news
 
     def waits(self) -> Waits:
         """What to wait for now."""
@@ -147,7 +154,7 @@ class Mover:
                 self._departures[FIRST_DATA_LANE + crossing].flow.grant(count)
         elif head.startswith(words.CANCELLED):
             self._board.write(head[len(words.CANCELLED) :])
-            self._events.cancelled()
+            self._news.append(self._events.cancelled)
         else:
             raise words.unknown(self._peer, GATEWAY_LANE, head)
 
@@ -205,7 +212,7 @@ class Mover:
             return
         self._is_over = True
         if error is not None:
-            self._events.failed(error)
+            self._news.append(partial(self._events.failed, error))
 
 
 def _is_pending(queue: Queue) -> bool:

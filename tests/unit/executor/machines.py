@@ -122,6 +122,15 @@ class Receiver(LinkReceiver):
         self._intake.ended(error)
 
 
+class TellingMover(Mover):
+    """A mover that tells its news itself."""
+
+    def turn(self) -> None:
+        super().turn()
+        for tell in self.news():
+            tell()
+
+
 class End:
     """One machine, with a gateway whose turns the test takes.
 
@@ -140,7 +149,7 @@ class End:
         self.rung = 0
         self.intake = Intake(self.group, self._ring)
         self.receiver = Receiver(self.intake)
-        self.mover = Mover(self.group, self.link, plan, self.heard.events(), self.intake)
+        self.mover = TellingMover(self.group, self.link, plan, self.heard.events(), self.intake)
         notices = {queue.name: queue.notices for queue in plan.queues if queue.notices}
         self._writers = {q.name: sender(self.group, q.name, notices, q.max_age) for q in plan.queues}
         self._readers = {q.name: reader(self.group, q.name, notices) for q in plan.queues}

@@ -216,3 +216,16 @@ def test_after_it_messages_move_as_before(overflow: str) -> None:
     two.settle()
     assert two.far.heard.ended == ["q"]
     assert two.head.link.sent.count((FIRST_DATA_LANE, words.ENDED)) == 1
+
+
+def test_what_is_found_out_meanwhile_is_told_by_the_gateway_s_own_thread() -> None:
+    two = TwoMachines([QueuePlan("q", 8)])
+    board(two.head).add(1)
+    two.head.mover.turn()
+    while two.head.link.travel(two.far.receiver):
+        pass
+    assert two.far.mover.discard()
+    assert (1 in cancelled(two.far), two.far.heard.cancelled) == (True, 0)
+    two.far.mover.turn()
+    two.far.mover.turn()
+    assert two.far.heard.cancelled == 1
