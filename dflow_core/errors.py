@@ -27,6 +27,7 @@
           QueueFullError           a bounded queue stayed full
           PoolExhaustedError       no shared memory left; says who holds it
       PeerGoneError                another process went away
+        LinkLostError              another machine went away, with what ran there
         InstanceLostError          an executor died and held this transaction
 
 Errors about a running graph carry `node`, `instance`, `trans_id`; `hint` says what to do.
@@ -349,6 +350,10 @@ class PoolExhaustedError(WaitTimeoutError):
 
 class PeerGoneError(DflowError):
     """Another process went away."""
+
+
+class LinkLostError(PeerGoneError):
+    """The machine at the other end of a link went away, or did not answer within the lease."""
 
 
 class InstanceLostError(PeerGoneError, RunError):

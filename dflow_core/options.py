@@ -95,6 +95,8 @@ class Options:
     fetch_timeout: float = _option(600.0, _GRAPH, "longest wait of a fetch for a result", unit="seconds")
     start_timeout: float = _option(120.0, _GRAPH, "longest wait for the executors to come up", unit="seconds")
     stop_timeout: float = _option(10.0, _GRAPH, "longest wait for executors before they are killed", unit="seconds")
+    link: str = _option("", _GRAPH, "what joins machines; empty picks the best installed")
+    link_lease: float = _option(30.0, _GRAPH, "silence after which another machine counts as lost", unit="seconds")
     max_in_flight: int = _option(0, _GRAPH, "transactions under way at once; 0 lets the queues decide")
     ordered: bool = _option(
         False, _GRAPH, "whether fetch gives results in the order in which they were fed; map has ordered= of its own"
@@ -126,9 +128,7 @@ class Options:
         "", _GRAPH, "where compiled models are kept; empty is the user's cache folder",
         aliases=("ge.graph_compiler_cache_dir",),
     )
-    graph_key: str = _option(
-        "", ("graph",), "label of the graph in the cache's listing", aliases=("ge.graph_key",)
-    )
+    graph_key: str = _option("", ("graph",), "label of the graph in the cache's listing", aliases=("ge.graph_key",))
     run: bool = _option(True, _GRAPH, "False compiles only", aliases=("ge.runFlag",))
     plugins: str = _option("", _SESSION, "comma separated plugins that may load; empty allows all")
     log_level: str = _option(

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import logging
 import os
+import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -16,8 +17,13 @@ from types import TracebackType
 from dflow_core import builtin
 from dflow_core.compiler import BuildReport, CompileCache, FlowModelBuilder, check_graph
 from dflow_core.deploy import (
+    Daemon,
+    Links,
+    LocalDeployer,
+    Means,
     Placed,
     Resources,
+    deploy_jointly,
     machine_resources,
     place_nodes,
     plan_deployment,
@@ -28,6 +34,8 @@ from dflow_core.executor import (
     Backend,
     InlineBackend,
     QueueBackend,
+    counted_status,
+    make_gateway,
     with_failed_calls,
 )
 from dflow_core.graph import FlowGraph, Place
@@ -36,7 +44,9 @@ from dflow_core.options import Options, Value, as_texts, from_texts, normalize, 
 from dflow_core.plugins import PluginRegistry, load_plugins
 from dflow_core.recording import Keeper, Recorder
 from dflow_core.running_graph import RunningGraph
-from dflow_core.spi import Deployer, Deployment, FlowFunc
+from dflow_core.spi import Deployer, Deployment, FlowFunc, LinkConfig
+
+KEY_VARIABLE = "DFLOW_LINK_KEY"
 
 
 class DFlowSession:
@@ -122,13 +132,20 @@ class DFlowSession:
         return with_failed_calls(plan) if options.record else plan
 
     def deploy(self, model: FlowModel, plan: DeployPlan) -> Deployment:
-        """Start the processes of a plan; returns when all are ready.
+        """Start the processes of a plan, those on other machines by their daemons; returns when all are ready.
 
         Raises:
             StartupError: if one does not come up.
+            PeerGoneError: a daemon does not answer.
         """
         options = self.options_of(model)
-        return self._deployer(options.deployer).deploy(model, plan, as_texts(options))
+        deployer = self._deployer(options.deployer)
+        if not plan.machines:
+            return deployer.deploy(model, plan, as_texts(options))
+        if not isinstance(deployer, LocalDeployer):
+            raise UsageError(f"deployer {options.deployer!r} starts nothing on other machines", hint="use 'local'")
+        links = Links(self.registry.link(options.link).factory(), link_config(options.link_lease), make_gateway)
+        return deploy_jointly(deployer, links, model, plan, as_texts(options))
 
     def run(self, graph: FlowGraph | FlowModel, mode: str = "process") -> RunningGraph:
         """Compile a graph (or take a compiled one) and start it.
@@ -246,6 +263,33 @@ class DFlowSession:
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError("the session is closed")
+
+
+def link_config(lease: float, key: bytes | None = None) -> LinkConfig:
+    """This end of links to other machines.
+
+    Args:
+        lease: Seconds without a word after which another machine counts as lost.
+        key: Secret of all ends; that of the environment variable `DFLOW_LINK_KEY` if not given.
+    """
+    found = os.environ.get(KEY_VARIABLE, "").encode() if key is None else key
+    return LinkConfig(socket.gethostname() or "a machine without a name", lease, found)
+
+
+def open_daemon(registry: PluginRegistry, address: str, config: LinkConfig, link: str = "") -> Daemon:
+    """Listen for applications on other machines, and run the parts of their graphs that are placed here.
+
+    Args:
+        registry: Plugins.
+        address: Host and port to listen at; port 0 is any free one.
+        config: This end of the links.
+        link: Scheme of what joins machines; "" is the best there is.
+
+    Raises:
+        PluginError: nothing that joins machines is installed.
+        UsageError: it is not possible to listen there.
+    """
+    return Daemon(registry.link(link).factory(), address, config, Means(LocalDeployer(), make_gateway, counted_status))
 
 
 def _recorder(model: FlowModel, options: Options) -> Recorder | None:

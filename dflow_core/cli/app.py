@@ -21,6 +21,7 @@ COMMANDS = {
     "run": "Run a graph over files or made-up data.",
     "replay": "Run a recorded transaction again, under a debugger if you like.",
     "ps": "Graphs that run: nodes, queues and their counters.",
+    "daemon": "Run parts of graphs that applications on other machines place here.",
     "stacks": "What every process of a running graph is doing.",
     "draw": "Draw a graph as text, Mermaid or DOT.",
     "demo": "The OCR of page images by three models.",

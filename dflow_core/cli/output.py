@@ -54,6 +54,7 @@ class Output:
         if self.as_json:
             json.dump(plain(value), sys.stdout, indent=2, ensure_ascii=False)
             sys.stdout.write("\n")
+            sys.stdout.flush()
 
     def error(self, message: str) -> None:
         """An error for people, on standard error."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pdb
 
-    from dflow_core.deploy import Address
+    from dflow_core.deploy import Address, Daemon
     from dflow_core.plugins import PluginRegistry
     from dflow_core.session import DFlowSession
 
@@ -61,6 +62,20 @@ def ask_graphs(
     return ask_all(found, question, patience)
 
 
+def start_daemon(address: str, lease: float, key: bytes) -> Daemon:
+    """A daemon that listens; close it."""
+    from dflow_core.session import link_config, open_daemon
+
+    return open_daemon(load_registry(), address, link_config(lease, key))
+
+
+def address_of_server(resource: str | None) -> str:
+    """Where the server of a resource file that is this machine listens; "" without a file."""
+    from dflow_core.deploy import own_address
+
+    return own_address(resource or "", os.environ)
+
+
 def open_debugger() -> pdb.Pdb:
     """A debugger at this terminal."""
     from dflow_core.cli.debugging import make_debugger
@@ -79,6 +94,8 @@ class Services:
         addresses: Where running graphs can be asked.
         ask: Asks them, with a limit in seconds.
         debugger: Gives a debugger.
+        daemon: Starts a daemon at an address, with a lease in seconds and a key.
+        own_address: Where the daemon of this machine listens, by a resource file.
     """
 
     registry: Callable[[], PluginRegistry] = load_registry
@@ -87,3 +104,5 @@ class Services:
     addresses: Callable[[], list[Address]] = running_graphs
     ask: Callable[[list[Address], str, float], list[tuple[Address, Mapping[str, object]]]] = ask_graphs
     debugger: Callable[[], pdb.Pdb] = open_debugger
+    daemon: Callable[[str, float, bytes], Daemon] = start_daemon
+    own_address: Callable[[str | None], str] = address_of_server

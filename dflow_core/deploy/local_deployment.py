@@ -54,6 +54,9 @@ class LocalDeployment(Deployment):
         transport: Makes the memory group.
         template: What executors are forked from, or None.
         executor, builtins: See `LocalDeployer`.
+
+    Attributes:
+        users: End what else uses the memory group; called by `close` once no process does.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class LocalDeployment(Deployment):
         self._close_lock = threading.Lock()
         self._closed = False
         self._door: Door | None = None
+        self.users: list[Callable[[], None]] = []
         sink = make_sink(settings.output)
         self.group: MemoryGroup = transport.create_group(_group_config(plan, settings))
         self._output = OutputForwarder(sink)
@@ -131,6 +135,25 @@ class LocalDeployment(Deployment):
 
         self._supervisor.on_exception = hear
 
+    def watch_failure(self, call: Callable[[DflowError], None]) -> None:
+        """Have a call made when the graph cannot go on; the supervisor's thread makes it, and it must not wait."""
+        self._supervisor.on_failure = call
+
+    def fail(self, error: DflowError) -> None:
+        """Let the graph end for a reason that this machine does not see; any thread."""
+        if not self._closed:
+            self._supervisor.fail(error)
+
+    def tell_exception(self, note: ExceptionNote) -> None:
+        """Tell functions of an exception that was raised on another machine; any thread."""
+        if not self._closed:
+            self._supervisor.tell_exception(note)
+
+    def done_elsewhere(self, queue: str, machine: str) -> None:
+        """Nothing comes any more for a queue from another machine; any thread."""
+        if not self._closed:
+            self._supervisor.done_elsewhere(queue, machine)
+
     def suspend(self, timeout: float) -> bool:
         return self._ordered(OrderKind.SUSPEND, timeout) is not None
 
@@ -180,6 +203,8 @@ class LocalDeployment(Deployment):
                 if self._door is not None:
                     stack.callback(self._door.close)
                 stack.callback(self._supervisor.end, _THREAD_LIMIT)
+                for end in self.users:
+                    stack.callback(end)
                 self._stop_processes(limit)
 
     def _mark_closed(self) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dflow_core.executor.caller.monitor import StallMonitor
     from dflow_core.executor.caller.ordered_client import OrderedClient
     from dflow_core.executor.caller.reach import needed_inputs
-    from dflow_core.executor.caller.stats import GraphStats, graph_stats, own_stacks
+    from dflow_core.executor.caller.stats import GraphStats, counted_status, graph_stats, own_stacks
     from dflow_core.executor.error_messages import error_of
     from dflow_core.executor.failed_calls import with_failed_calls
     from dflow_core.executor.gateway import make_gateway
@@ -49,6 +49,7 @@ __all__ = [
     "Outcome",
     "QueueBackend",
     "StallMonitor",
+    "counted_status",
     "error_of",
     "graph_stats",
     "make_gateway",
@@ -78,6 +79,7 @@ _HOMES = {
     "QueueBackend": "process.queue_backend",
     "needed_inputs": "caller.reach",
     "GraphStats": "caller.stats",
+    "counted_status": "caller.stats",
     "graph_stats": "caller.stats",
     "own_stacks": "caller.stats",
     "note_updates": "trace",

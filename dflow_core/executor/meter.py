@@ -71,6 +71,7 @@ class NodeStats:
         current: Transaction in work and for how many seconds; None between calls.
         given_up: How many seconds ago it was given up, and why; None while it is not.
         version: Which version of the node works; the first is 1, `FlowGraph.update` gives the next.
+        machine: Machine it is on; "" for that of the application.
     """
 
     node: str
@@ -86,6 +87,7 @@ class NodeStats:
     current: tuple[int, float] | None = None
     given_up: tuple[float, str] | None = None
     version: int = 1
+    machine: str = ""
 
 
 def board_name(node: str, instance: int) -> str:

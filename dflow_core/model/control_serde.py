@@ -51,7 +51,13 @@ __all__ = [
     "StatusRequest",
     "Stop",
     "deserialize_control",
+    "failure_from_proto",
+    "failure_to_proto",
     "frame_control",
+    "note_from_proto",
+    "note_to_proto",
+    "process_from_proto",
+    "process_to_proto",
     "serialize_control",
 ]
 
@@ -99,9 +105,9 @@ def serialize_control(message: ControlMessage) -> bytes:
     elif isinstance(message, Ready):
         proto.ready.SetInParent()
     elif isinstance(message, LoadFailed):
-        proto.load_failed.failure.CopyFrom(_failure_proto(message.failure))
+        proto.load_failed.failure.CopyFrom(failure_to_proto(message.failure))
     elif isinstance(message, Fatal):
-        proto.fatal.failure.CopyFrom(_failure_proto(message.failure))
+        proto.fatal.failure.CopyFrom(failure_to_proto(message.failure))
     elif isinstance(message, InstanceDone):
         proto.instance_done.CopyFrom(pb.InstanceDone(model=message.model, index=message.index))
     elif isinstance(message, Stop):
@@ -113,7 +119,7 @@ def serialize_control(message: ControlMessage) -> bytes:
     elif isinstance(message, Obeyed):
         proto.obeyed.CopyFrom(pb.Obeyed(number=message.number, quiet=message.quiet))
     elif isinstance(message, ExceptionNote):
-        proto.exception.CopyFrom(_note_proto(message))
+        proto.exception.CopyFrom(note_to_proto(message))
     else:
         states = [_state_proto(state) for state in message.instances]
         proto.status.CopyFrom(pb.Status(number=message.number, instances=states))
@@ -139,7 +145,7 @@ def deserialize_control(data: bytes) -> ControlMessage:
 
 def _load_request_proto(message: LoadRequest) -> pb.LoadRequest:
     return pb.LoadRequest(
-        process=_process_proto(message.process),
+        process=process_to_proto(message.process),
         models=message.models,
         options=dict(message.options),
         group_scheme=message.group_scheme,
@@ -158,7 +164,7 @@ def _load_request_proto(message: LoadRequest) -> pb.LoadRequest:
 
 def _load_request(proto: pb.LoadRequest) -> LoadRequest:
     return LoadRequest(
-        process=_process(proto.process),
+        process=process_from_proto(proto.process),
         models=tuple(proto.models),
         options=dict(proto.options),
         group_scheme=proto.group_scheme,
@@ -173,7 +179,8 @@ def _load_request(proto: pb.LoadRequest) -> LoadRequest:
     )
 
 
-def _process_proto(plan: ProcessPlan) -> pb.Process:
+def process_to_proto(plan: ProcessPlan) -> pb.Process:
+    """A process plan as protobuf has it."""
     instances = [
         pb.Instance(
             model=i.model, index=i.index, count=i.count, process=i.process, device=i.device, threads=i.threads,
@@ -185,10 +192,13 @@ def _process_proto(plan: ProcessPlan) -> pb.Process:
         )
         for i in plan.instances
     ]
-    return pb.Process(name=plan.name, engine=plan.engine, env=plan.env, instances=instances)
+    return pb.Process(
+        name=plan.name, engine=plan.engine, env=plan.env, instances=instances, machine=plan.machine
+    )
 
 
-def _process(proto: pb.Process) -> ProcessPlan:
+def process_from_proto(proto: pb.Process) -> ProcessPlan:
+    """The inverse of `process_to_proto`."""
     instances = tuple(
         InstancePlan(
             i.model, i.index, i.count, i.process, i.device, i.threads, tuple(i.inputs),
@@ -197,7 +207,7 @@ def _process(proto: pb.Process) -> ProcessPlan:
         )
         for i in proto.instances
     )
-    return ProcessPlan(proto.name, proto.engine, proto.env, instances)
+    return ProcessPlan(proto.name, proto.engine, proto.env, instances, proto.machine)
 
 
 def _routes_proto(routes: Sequence[Route]) -> pb.Output:
@@ -208,21 +218,24 @@ def _routes(proto: pb.Output) -> tuple[Route, ...]:
     return tuple(Route(tuple(route.queues), route.by, route.spares) for route in proto.routes)
 
 
-def _note_proto(note: ExceptionNote) -> pb.ExceptionNote:
+def note_to_proto(note: ExceptionNote) -> pb.ExceptionNote:
+    """An exception note as protobuf has it."""
     return pb.ExceptionNote(
         trans_id=note.trans_id, code=note.code, user_context_id=note.user_context_id, head=note.head, node=note.node,
         instance=note.instance, function=note.function, expired=note.expired,
     )
 
 
-def _note(proto: pb.ExceptionNote) -> ExceptionNote:
+def note_from_proto(proto: pb.ExceptionNote) -> ExceptionNote:
+    """The inverse of `note_to_proto`."""
     return ExceptionNote(
         proto.trans_id, proto.code, proto.user_context_id, proto.head, proto.node, proto.instance, proto.function,
         proto.expired,
     )
 
 
-def _failure_proto(failure: Failure) -> pb.Failure:
+def failure_to_proto(failure: Failure) -> pb.Failure:
+    """A failure as protobuf has it."""
     return pb.Failure(
         kind=_text(failure.kind), message=_text(failure.message), traceback=_text(failure.traceback),
         node=failure.node, instance=failure.instance, hint=_text(failure.hint), trans_id=failure.trans_id,
@@ -230,7 +243,8 @@ def _failure_proto(failure: Failure) -> pb.Failure:
     )
 
 
-def _failure(proto: pb.Failure) -> Failure:
+def failure_from_proto(proto: pb.Failure) -> Failure:
+    """The inverse of `failure_to_proto`."""
     return Failure(
         proto.kind, proto.message, proto.traceback, proto.node, proto.instance, proto.hint, proto.trans_id,
         tuple(proto.input_shapes),
@@ -268,13 +282,13 @@ def _order(proto: pb.Order) -> Order:
 _READERS: Mapping[str, Callable[[pb.ControlMessage], ControlMessage]] = {
     "load_request": lambda proto: _load_request(proto.load_request),
     "ready": lambda proto: Ready(),
-    "load_failed": lambda proto: LoadFailed(_failure(proto.load_failed.failure)),
-    "fatal": lambda proto: Fatal(_failure(proto.fatal.failure)),
+    "load_failed": lambda proto: LoadFailed(failure_from_proto(proto.load_failed.failure)),
+    "fatal": lambda proto: Fatal(failure_from_proto(proto.fatal.failure)),
     "instance_done": lambda proto: InstanceDone(proto.instance_done.model, proto.instance_done.index),
     "stop": lambda proto: Stop(proto.stop.drain),
     "status_request": lambda proto: StatusRequest(proto.status_request.number),
     "status": lambda proto: _status(proto.status),
     "order": lambda proto: _order(proto.order),
     "obeyed": lambda proto: Obeyed(proto.obeyed.number, proto.obeyed.quiet),
-    "exception": lambda proto: _note(proto.exception),
+    "exception": lambda proto: note_from_proto(proto.exception),
 }

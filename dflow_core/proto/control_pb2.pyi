@@ -64,16 +64,18 @@ class Instance(_message.Message):
     def __init__(self, model: _Optional[str] = ..., index: _Optional[int] = ..., count: _Optional[int] = ..., process: _Optional[str] = ..., device: _Optional[str] = ..., threads: _Optional[int] = ..., inputs: _Optional[_Iterable[str]] = ..., outputs: _Optional[_Iterable[_Union[Output, _Mapping]]] = ..., notices: _Optional[_Mapping[str, str]] = ..., invoked: _Optional[_Iterable[_Union[Invoked, _Mapping]]] = ...) -> None: ...
 
 class Process(_message.Message):
-    __slots__ = ("name", "engine", "env", "instances")
+    __slots__ = ("name", "engine", "env", "instances", "machine")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     ENV_FIELD_NUMBER: _ClassVar[int]
     INSTANCES_FIELD_NUMBER: _ClassVar[int]
+    MACHINE_FIELD_NUMBER: _ClassVar[int]
     name: str
     engine: str
     env: str
     instances: _containers.RepeatedCompositeFieldContainer[Instance]
-    def __init__(self, name: _Optional[str] = ..., engine: _Optional[str] = ..., env: _Optional[str] = ..., instances: _Optional[_Iterable[_Union[Instance, _Mapping]]] = ...) -> None: ...
+    machine: str
+    def __init__(self, name: _Optional[str] = ..., engine: _Optional[str] = ..., env: _Optional[str] = ..., instances: _Optional[_Iterable[_Union[Instance, _Mapping]]] = ..., machine: _Optional[str] = ...) -> None: ...
 
 class DeadPart(_message.Message):
     __slots__ = ("model", "index", "trans_id", "data_label", "ports")

@@ -25,6 +25,9 @@ class InstanceStatus:
         busy: Seconds spent in calls.
         current: Transaction in work and for how many seconds; None between calls, or where nobody knows.
         given_up: How many seconds ago it was given up, and why; None while it is not.
+        failed: Calls that ended with an error; counted where it is on another machine, like `blocked` and `waiting`.
+        blocked, waiting: Seconds spent waiting for room behind it and for input.
+        machine: Machine it is on; "" for that of the application.
     """
 
     node: str
@@ -37,6 +40,10 @@ class InstanceStatus:
     busy: float
     current: tuple[int, float] | None = None
     given_up: tuple[float, str] | None = None
+    failed: int = 0
+    blocked: float = 0.0
+    waiting: float = 0.0
+    machine: str = ""
 
 
 class Exchange(abc.ABC):

@@ -22,7 +22,7 @@ import abc
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dflow_core.errors import DflowError, PeerGoneError
+from dflow_core.errors import DflowError
 
 CONTROL_LANE = 0
 """Lane of requests and answers between those who deploy."""
@@ -46,10 +46,6 @@ class LinkConfig:
     name: str
     lease: float = 30.0
     key: bytes = field(default=b"", repr=False)
-
-
-class LinkLostError(PeerGoneError):
-    """The machine at the other end of a link went away, or did not answer within the lease."""
 
 
 class LinkReceiver(abc.ABC):

@@ -83,7 +83,7 @@ def test_every_core_kind_is_registered(registry: PluginRegistry) -> None:
 
 def test_in_process_transport_is_there_but_never_the_default(registry: PluginRegistry) -> None:
     entry = registry.transport("inproc")
-    assert (entry.local, entry.cross_process, entry.factory().scheme) == (True, False, "inproc")
+    assert (entry.cross_process, entry.factory().scheme) == (False, "inproc")
     with pytest.raises(PluginError, match="dflow-transport-shm"):
         registry.local_transport()
 

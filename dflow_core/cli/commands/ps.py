@@ -72,9 +72,11 @@ def _node(node: Answer, old: Answer | None, span: float) -> Sequence[object]:
     whole = sum(times) or 1.0
     current = node.get("current")
     work = f"transaction {current[0]} for {seconds(current[1])}" if isinstance(current, list) else "-"
+    place = f" on {node['machine']}" if node.get("machine") else ""
     return (
-        f"{node.get('node')}#{node.get('instance')}", node.get("version", 1), node.get("pid") or "-", node.get("state"),
-        _rated(node, old, "calls", span), node.get("failed"), *(f"{100 * part / whole:.0f}%" for part in times), work,
+        f"{node.get('node')}#{node.get('instance')}{place}", node.get("version", 1), node.get("pid") or "-",
+        node.get("state"), _rated(node, old, "calls", span), node.get("failed"),
+        *(f"{100 * part / whole:.0f}%" for part in times), work,
     )
 
 

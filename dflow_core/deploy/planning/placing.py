@@ -14,7 +14,13 @@ from dflow_core.deploy.planning.device_ids import parse_device_option
 from dflow_core.deploy.planning.placement import Placer
 from dflow_core.deploy.planning.resource_file import read_resource_file
 from dflow_core.deploy.planning.resources import Resources
-from dflow_core.deploy.planning.topology import EngineDevices, Topology, of_resource_file, this_machine
+from dflow_core.deploy.planning.topology import (
+    EngineDevices,
+    Topology,
+    local_server,
+    of_resource_file,
+    this_machine,
+)
 from dflow_core.errors import DflowError, Fault, PlacementError
 from dflow_core.model import FlowModel, Machine, NodePlacement
 from dflow_core.options import Options
@@ -75,6 +81,27 @@ def place_nodes(
         notes.append(f"nodes are placed by {options.deploy_info}, on the logical devices of {topology.source}")
     used = {place.machine for one in made for place in one.places}
     return Placed(tuple(made), tuple(notes), tuple(one for one in topology.machines if one.name in used))
+
+
+def own_address(path: str, environ: Mapping[str, str]) -> str:
+    """Where a daemon of this machine listens, by a resource file; "" where there is no file.
+
+    Args:
+        path: The file; "" is the one that the variable `RESOURCE_CONFIG_PATH` names.
+        environ: Environment.
+
+    Raises:
+        PlacementError: with every fault of the file.
+    """
+    path = path or environ.get(RESOURCE_VARIABLE, "")
+    if not path:
+        return ""
+    found = read_resource_file(path)
+    clusters = () if found.file.faults else found.clusters
+    own = [local_server(found, servers, host_type(), local_addresses) for servers in clusters]
+    if found.file.faults:
+        raise PlacementError(found.file.faults)
+    return next((server.listens_at for server in own if server is not None), "")
 
 
 def host_type() -> str:

@@ -63,6 +63,11 @@ class Server:
     memory: int = 0
     key: str = ""
 
+    @property
+    def listens_at(self) -> str:
+        """Host and port of its daemon, an IPv6 address in brackets."""
+        return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:

@@ -105,20 +105,19 @@ def of_resource_file(
     devices: dict[str, LogicalDevice] = {}
     machines: list[Machine] = []
     for cluster, servers in enumerate(resources.clusters):
-        local = _local(resources, servers, host_type, addresses)
+        local = local_server(resources, servers, host_type, addresses)
         for position, server in enumerate(servers):
             place = f"{cluster}:{position}"
             machine = "" if server is local else f"server{position}"
             found = list(_devices(resources, server, place, host_type, engines, machine))
             devices.update((device.name, device) for device in found)
             if machine:
-                host = f"[{server.address}]" if ":" in server.address else server.address
                 cpus = sum(device.number >= 0 and device.resource_type in CPU_TYPES for device in found)
-                machines.append(Machine(machine, f"{host}:{server.port}", cpus, found[0].host_type))
+                machines.append(Machine(machine, server.listens_at, cpus, found[0].host_type))
     return Topology(devices, resources.file.path, tuple(machines))
 
 
-def _local(
+def local_server(
     resources: ResourceFile, servers: Sequence[Server], host_type: str, addresses: Callable[[], Collection[str]]
 ) -> Server | None:
     """The server that is this machine: the one that says so, the only one, or the one with an address of ours."""

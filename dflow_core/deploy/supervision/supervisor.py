@@ -102,10 +102,11 @@ class Supervisor:
         self._survivors = Survivors(plan, group, lambda: self.members)
         self.succession = Succession(group, self.desk, self._handle, self._loop.after)
         self._wires = Wires(self._loop, self._take)
-        self._closing = False
+        self._closing, self._crosses = False, bool(plan.crossings)
         self.members = tuple(self._member(process) for process in plan.processes)
         self._exceptions = ExceptionTable()
         self.on_exception: Callable[[ExceptionNote], None] | None = None
+        self.on_failure: Callable[[DflowError], None] | None = None
         self.failure: DflowError | None = None
         self.ready = threading.Event()
         self.settled = threading.Event()
@@ -154,6 +155,18 @@ class Supervisor:
         """Give an order to every executor that runs (any thread)."""
         self._loop.post(lambda: self.desk.give(self._running(), kind, answer))
 
+    def fail(self, error: DflowError) -> None:
+        """Let the graph end for a reason from elsewhere (any thread)."""
+        self._loop.post(lambda: self._fail(error))
+
+    def tell_exception(self, note: ExceptionNote) -> None:
+        """Tell every process of an exception that was raised on another machine (any thread)."""
+        self._loop.post(lambda: self._spread(note))
+
+    def done_elsewhere(self, queue: str, machine: str) -> None:
+        """Nothing comes any more for a queue from another machine (any thread)."""
+        self._loop.post(lambda: self._closer.done_elsewhere(queue, machine))
+
     def policy_of(self, plan: ProcessPlan) -> RestartPolicy:
         """What follows when a process is lost."""
         return RestartPolicy.of([self.models[instance.model].options for instance in plan.instances])
@@ -173,6 +186,8 @@ class Supervisor:
     def _begin(self) -> None:
         for member in self.members:
             self._handle(member, Begin())
+        if not self.members:  # everything runs on other machines
+            self.ready.set()
 
     def _idle(self) -> float | None:
         self._answers.retry()
@@ -263,6 +278,8 @@ class Supervisor:
             self._answers.drop()
             self._closer.close_all()
             self.ready.set()
+            if self.on_failure is not None:
+                self.on_failure(error)
 
     def _broken(self, error: BaseException) -> None:
         """A fault of the supervisor itself: better no graph than one without supervision."""
@@ -343,7 +360,7 @@ class Supervisor:
     def _discard_results(self) -> None:
         """Nobody fetches any more: let producers that wait for room end."""
         self._closer.discard_results()
-        if not self.settled.is_set():
+        if self._crosses or not self.settled.is_set():  # others may wait for room long after the processes here
             self._loop.after(_DISCARD, self._discard_results)
 
     def _signal(self, number: int) -> None:

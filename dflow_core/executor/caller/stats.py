@@ -95,20 +95,34 @@ class StatsReader:
 
     def nodes(self) -> tuple[NodeStats, ...]:
         """Counters of every instance; of those that count for themselves, what they say when asked."""
-        return tuple(map(self._node, self._deployment.status()))
+        return tuple(map(self.counted, self._deployment.status()))
 
     def working_on(self, trans_id: int) -> tuple[str, int] | None:
         """The node and instance that say they work on a transaction now, or None."""
         return next((key for key, meter in self._meters.items() if meter.works_on(trans_id)), None)
 
-    def _node(self, status: InstanceStatus) -> NodeStats:
+    def counted(self, status: InstanceStatus) -> NodeStats:
+        """Counters of an instance in a state."""
         counted = self._meters[status.node, status.instance].read(status.pid, status.state, status.restarts)
         if counted is not None:
             return replace(counted, given_up=status.given_up) if status.given_up is not None else counted
         return NodeStats(
-            status.node, status.instance, status.pid, status.state, status.restarts, status.calls, 0, status.busy,
-            current=status.current, given_up=status.given_up,
+            status.node, status.instance, status.pid, status.state, status.restarts, status.calls, status.failed,
+            status.busy, status.blocked, status.waiting, status.current, status.given_up, machine=status.machine,
         )
+
+
+def counted_status(deployment: Deployment) -> list[InstanceStatus]:
+    """State of every instance, with what the instances themselves count where they do."""
+    reader = StatsReader(deployment)
+    return [
+        replace(
+            status, calls=node.calls, busy=node.busy, current=node.current, failed=node.failed, blocked=node.blocked,
+            waiting=node.waiting,
+        )
+        for status in deployment.status()
+        for node in [reader.counted(status)]
+    ]
 
 
 def graph_stats(

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dflow_core.errors import NodeError
+from dflow_core.errors import LinkLostError, NodeError
 from dflow_core.executor.error_messages import error_of
 from dflow_core.message import Aux, DataFlag, ErrorInfo, FlowMsg, Member, MsgInfo, decode
 from dflow_core.model import QueuePlan
-from dflow_core.spi import LinkLostError
 from tests.unit.executor.machines import TwoMachines
 from tests.unit.executor.support import message
 

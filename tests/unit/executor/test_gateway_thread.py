@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from dflow_core.errors import DeployError, DflowError
+from dflow_core.errors import DeployError, DflowError, LinkLostError
 from dflow_core.executor import make_gateway
 from dflow_core.message import FlowMsg, seal
 from dflow_core.model import Crossing, QueuePlan
@@ -19,7 +19,6 @@ from dflow_core.spi import (
     Gateway,
     GatewayEvents,
     GatewayPlan,
-    LinkLostError,
     LinkReceiver,
     MemoryGroup,
 )

@@ -19,8 +19,8 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dflow_core.errors import DflowError, PeerGoneError, UsageError
-from dflow_core.spi import LinkConfig, LinkLostError
+from dflow_core.errors import DflowError, LinkLostError, PeerGoneError, UsageError
+from dflow_core.spi import LinkConfig
 from dflow_transport_grpc.words import Kind
 
 LINK_VERSION = 1

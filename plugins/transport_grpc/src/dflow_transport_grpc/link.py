@@ -8,8 +8,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from dflow_core.errors import ClosedError, DflowError, UsageError
-from dflow_core.spi import Link, LinkLostError, LinkReceiver
+from dflow_core.errors import ClosedError, DflowError, LinkLostError, UsageError
+from dflow_core.spi import Link, LinkReceiver
 from dflow_transport_grpc.inbox import Inbox
 from dflow_transport_grpc.outbox import Outbox
 from dflow_transport_grpc.words import MOST_HEAD, Kind, Piece, Word, pack, unpack

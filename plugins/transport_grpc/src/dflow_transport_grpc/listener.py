@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
-from dflow_core.errors import DflowError, PeerGoneError, UsageError
-from dflow_core.spi import Link, LinkConfig, LinkLostError, Listener
+from dflow_core.errors import DflowError, LinkLostError, PeerGoneError, UsageError
+from dflow_core.spi import Link, LinkConfig, Listener
 from dflow_transport_grpc import handshake
 from dflow_transport_grpc.addresses import holder_of, join_address, split_address
 from dflow_transport_grpc.channel import METHOD, OPTIONS, SERVICE
