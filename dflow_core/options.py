@@ -96,7 +96,7 @@ class Options:
     start_timeout: float = _option(120.0, _GRAPH, "longest wait for the executors to come up", unit="seconds")
     stop_timeout: float = _option(10.0, _GRAPH, "longest wait for executors before they are killed", unit="seconds")
     link: str = _option("", _GRAPH, "what joins machines; empty picks the best installed")
-    link_lease: float = _option(30.0, _GRAPH, "silence after which another machine counts as lost", unit="seconds")
+    link_lease: float = _option(30.0, _GRAPH, "silence after which a machine is lost", unit="seconds", low=0.1)
     max_in_flight: int = _option(0, _GRAPH, "transactions under way at once; 0 lets the queues decide")
     ordered: bool = _option(
         False, _GRAPH, "whether fetch gives results in the order in which they were fed; map has ordered= of its own"

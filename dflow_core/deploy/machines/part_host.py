@@ -14,7 +14,7 @@ from dflow_core.deploy.machines.faults import failure_of
 from dflow_core.deploy.machines.joint_deployment import gateway_events, gateway_plan
 from dflow_core.deploy.machines.switch import Switch
 from dflow_core.deploy.machines.talk import Answer, Broken, Deploy, Note, Question, Raised, Request
-from dflow_core.errors import ClosedError, DflowError, UsageError
+from dflow_core.errors import ClosedError, DflowError, LinkLostError, UsageError
 from dflow_core.model import read_om
 from dflow_core.spi import Deployment, Gateway, InstanceStatus, Link, MakeGateway
 
@@ -59,7 +59,8 @@ class PartHost:
         self.link.begin(self._switch)
 
     def close(self, timeout: float) -> None:
-        """End the part, within a limit (seconds), and the link. Idempotent."""
+        """Tell the application, end the part, within a limit (seconds), and the link. Idempotent."""
+        self._conversation.tell(Broken(failure_of(LinkLostError("the daemon was told to end"))))
         self._end_part(timeout)
         self.link.close(timeout)
 

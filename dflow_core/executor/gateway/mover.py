@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from dflow_core.errors import ClosedError, DflowError
-from dflow_core.executor.cancel_board import BOARD, WORDS, BoardCopy
+from dflow_core.executor.cancel_board import BOARD, WORDS, BoardCopy, no_words
 from dflow_core.executor.gateway import words
 from dflow_core.executor.gateway.arrival import Arrival
 from dflow_core.executor.gateway.flow import Outgoing
@@ -126,7 +126,8 @@ class Mover:
         return not (found or is_pending or on_the_way) and self._intake.is_empty
 
     def let_go(self) -> None:
-        """Hold nothing any more."""
+        """Hold nothing any more, so that the memory can go."""
+        self._board = BoardCopy(no_words())
         self._departures.clear()
         self._arrivals.clear()
 
