@@ -8,7 +8,7 @@ from dflow_core.errors import ClosedError, PoolExhaustedError, QueueFullError
 from dflow_core.executor.gateway.flow import Incoming, window_of
 from dflow_core.executor.gateway.refused import too_large
 from dflow_core.executor.lossy import LossySender, has_no_data
-from dflow_core.message import FlowMsg, HeapBlock, MsgInfo
+from dflow_core.message import Block, FlowMsg, HeapBlock, MsgInfo
 from dflow_core.spi import GatewayPlan, MemoryGroup, Queue
 
 
@@ -43,7 +43,7 @@ class Arrival:
         self.is_full = False
         while waiting:
             if self.needs:
-                if not self.move_in():
+                if not self._move_in():
                     break
                 moved += 1
             if self._must_wait_for_notices():
@@ -58,21 +58,23 @@ class Arrival:
             self.flow.take()
         return moved
 
-    def move_in(self, timeout: float = 0.0) -> bool:
-        """Copy the oldest message out of ordinary memory, if there is memory within a limit (seconds)."""
+    def move_to(self, block: Block) -> None:
+        """Copy the oldest message, which lies in ordinary memory, into a block of its size."""
+        waiting = self.flow.waiting
+        np.copyto(block.array(writable=True), waiting[0].array())
+        waiting[0] = block
+
+    def _move_in(self) -> bool:
+        """Copy the oldest message out of ordinary memory, if there is memory now."""
         waiting = self.flow.waiting
         while True:
-            heap = waiting[0]
             try:
-                block = self._group.alloc(heap.nbytes, timeout)
+                self.move_to(self._group.alloc(self.needs, 0.0))
+                return True
             except PoolExhaustedError as error:
                 if not error.never_fits:
                     return False
-            else:
-                np.copyto(block.array(writable=True), heap.array())
-                waiting[0] = block
-                return True
-            waiting[0] = too_large(heap, self._plan, self.queue.name, self._group.stats().memory_limit)
+            waiting[0] = too_large(waiting[0], self._plan, self.queue.name, self._group.stats().memory_limit)
 
     def _must_wait_for_notices(self) -> bool:
         """Whether notices find no room and this is one more: they would pile up here, and are put together there."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+import traceback
 
-from dflow_core.errors import DeployError, DflowError
+from dflow_core.errors import DeployError, DflowError, PoolExhaustedError
 from dflow_core.executor.gateway.intake import Intake
 from dflow_core.executor.gateway.mover import Mover
 from dflow_core.executor.gateway.refused import machine_name
@@ -26,7 +27,7 @@ class QueueGateway(Gateway):
     """
 
     def __init__(self, group: MemoryGroup, link: Link, plan: GatewayPlan, events: GatewayEvents) -> None:
-        self._bell = group.doorbell()
+        self._group, self._bell = group, group.doorbell()
         self._intake = Intake(group, self._bell.ring)
         self._mover = Mover(group, link, plan, events, self._intake)
         self._events, self._peer = events, machine_name(plan.peer)
@@ -78,16 +79,24 @@ class QueueGateway(Gateway):
                     waits, news = self._mover.waits(), self._mover.news()
                 for tell in news:
                     tell()
-                if not self._bell.wait(waits.readable, waits.writable, waits.timeout) and not waits.timeout:
-                    with self._moving:
-                        self._mover.wait_for_memory(_MEMORY_SLICE)
+                if not self._bell.wait(waits.readable, waits.writable, waits.timeout) and waits.memory:
+                    self._wait_for_memory(waits.memory)
         except Exception as error:
+            traceback.clear_frames(error.__traceback__)
             if not self._is_closed:
                 self._events.failed(self._as_failure(error))
         finally:
             self._intake.close()
             with self._moving:
                 self._mover.let_go()
+
+    def _wait_for_memory(self, size: int) -> None:
+        try:
+            block = self._group.alloc(size, _MEMORY_SLICE)
+        except PoolExhaustedError:
+            return
+        with self._moving:
+            self._mover.use(block)
 
     def _as_failure(self, error: Exception) -> DflowError:
         if isinstance(error, DflowError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +14,7 @@ from dflow_core.executor.gateway.arrival import Arrival
 from dflow_core.executor.gateway.flow import Outgoing
 from dflow_core.executor.gateway.intake import End, Frame, Intake
 from dflow_core.executor.lossy import NOTICE_SLICE, LossySender, flush, reader, sender, waitable
-from dflow_core.message import HeapBlock, message_size
+from dflow_core.message import Block, HeapBlock, message_size
 from dflow_core.spi import FIRST_DATA_LANE, GATEWAY_LANE, GatewayEvents, GatewayPlan, Link, MemoryGroup, Queue
 
 _IDLE = 1.0
@@ -22,14 +23,17 @@ _IDLE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """What to wait for before the next turn: queues, or a limit (seconds).
+    """What to wait for before the next turn: queues, or a limit (seconds), or memory, which rings no bell.
 
-    The limit is 0 where a message waits for memory, which rings no bell: `wait_for_memory` waits for that.
+    Args:
+        readable, writable, timeout: As for a doorbell; the limit is 0 where a message waits for memory.
+        memory: Size of the block it needs; 0 where none does.
     """
 
     readable: Sequence[Queue]
     writable: Sequence[Queue]
     timeout: float
+    memory: int
 
 
 @dataclass(slots=True)
@@ -95,17 +99,16 @@ class Mover:
         departures = [] if self._is_over else [d.queue for d in self._departures.values() if d.flow.may_send]
         # Messages grow too old, and notices find room, without a bell.
         is_slow = any(_is_pending(a.queue) or (a.is_full and _is_lossy(a.queue)) for a in self._arrivals.values())
-        timeout = NOTICE_SLICE if is_slow else _IDLE
-        if any(arrival.needs for arrival in self._arrivals.values()):
-            timeout = 0.0
-        return Waits(waitable(departures), waitable(arrival.queue for arrival in arrivals), timeout)
+        memory = next((arrival.needs for arrival in self._arrivals.values() if arrival.needs), 0)
+        timeout = 0.0 if memory else NOTICE_SLICE if is_slow else _IDLE
+        return Waits(waitable(departures), waitable(arrival.queue for arrival in arrivals), timeout, memory)
 
-    def wait_for_memory(self, limit: float) -> None:
-        """Wait for the memory that a message needs, at most for a moment (seconds)."""
+    def use(self, block: Block) -> None:
+        """Use a block for the message that needs one of its size; there may be none any more."""
         for lane, arrival in self._arrivals.items():
-            if arrival.needs:
-                if arrival.move_in(limit):
-                    self._settle(lane, 1)
+            if arrival.needs == block.nbytes:
+                arrival.move_to(block)
+                self._settle(lane, 1)
                 return
 
     def discard(self) -> bool:
@@ -174,6 +177,7 @@ class Mover:
         except ClosedError:
             self._lose(None)
         except DflowError as error:
+            traceback.clear_frames(error.__traceback__)  # else the message lives as long as the error
             self._lose(error)
 
     def _grant(self, all_credits: bool) -> None:

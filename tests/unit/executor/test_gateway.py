@@ -173,16 +173,18 @@ def test_messages_wait_in_ordinary_memory_where_there_is_none_in_the_group_and_k
     assert two.far.mover.waits().timeout > 0
 
 
-def test_memory_is_waited_for_only_as_long_as_told() -> None:
+def test_memory_that_came_after_a_wait_is_used_for_the_message_that_needs_it() -> None:
     two = TwoMachines([QueuePlan("q", 8)], memory=(1 << 20, 64 << 10))
     hog = two.far.group.alloc(60 << 10)
     two.head.put(1, value=np.zeros(20 << 10, np.uint8))
     two.settle()
-    two.far.mover.wait_for_memory(0.001)
-    assert two.far.mover.waits().timeout == 0
+    waits = two.far.mover.waits()
+    assert (waits.timeout, waits.memory > 20 << 10) == (0, True)
     hog.release()
-    two.far.mover.wait_for_memory(0.001)
-    assert two.far.mover.waits().timeout > 0
+    two.far.mover.use(two.far.group.alloc(waits.memory - 1))
+    assert two.far.mover.waits().memory == waits.memory  # that is not what it needs
+    two.far.mover.use(two.far.group.alloc(waits.memory))
+    assert (two.far.mover.waits().timeout > 0, two.far.mover.waits().memory) == (True, 0)
     two.settle()
     assert two.far.taken() == [1]
 

@@ -11,6 +11,8 @@ import pytest
 
 from dflow_core.errors import DeployError, DflowError, LinkLostError
 from dflow_core.executor import make_gateway
+from dflow_core.executor.cancel_board import BOARD, WORDS, CancelBoard, CancelReader
+from dflow_core.executor.gateway import mover
 from dflow_core.message import FlowMsg, seal
 from dflow_core.model import Crossing, QueuePlan
 from dflow_core.spi import (
@@ -87,6 +89,14 @@ class Side:
         self.gateway.begin()
 
 
+@pytest.fixture(autouse=True)
+def no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing here may need the limits of waits: they are too long for that."""
+    monkeypatch.setattr(mover, "_IDLE", 10 * LIMIT)
+    yield
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("dflow-gateway")] == []
+
+
 @pytest.fixture
 def sides() -> Iterator[tuple[Side, Side]]:
     queues = [QueuePlan("q", 4), QueuePlan("r", 4)]
@@ -135,10 +145,11 @@ def test_messages_go_there_and_back_while_both_sides_wait(sides: tuple[Side, Sid
 
 def test_room_in_a_full_queue_wakes_it(sides: tuple[Side, Side]) -> None:
     head, far = sides
-    for trans_id in range(1, 13):  # two queues and a window of four each
-        put(head.group, "q", trans_id)
+    feeder = threading.Thread(target=lambda: [put(head.group, "q", trans_id) for trans_id in range(1, 31)])
+    feeder.start()
     wait_until(lambda: far.group.queue("q").level() == head.group.queue("q").level() == 4)
-    assert [got(far.group, "q") for _ in range(12)] == list(range(1, 13))
+    assert [got(far.group, "q") for _ in range(30)] == list(range(1, 31))
+    feeder.join(LIMIT)
 
 
 def test_an_end_is_told(sides: tuple[Side, Side]) -> None:
@@ -165,7 +176,7 @@ def test_a_closed_gateway_holds_nothing_and_swallows_what_still_comes(sides: tup
         put(head.group, "q", trans_id)
     wait_until(lambda: far.group.queue("q").level() == 4)
     far.gateway.close()
-    wait_until(lambda: not [h for h in far.group.stats().holders if h.pid])
+    assert not [h for h in far.group.stats().holders if h.pid]
     far.gateway.room_for(FIRST_DATA_LANE, b"", 100)[:] = bytes(100)
     far.gateway.arrived(FIRST_DATA_LANE, b"")
     far.gateway.ended(None)
@@ -184,11 +195,14 @@ def test_a_gateway_that_never_began_can_be_closed() -> None:
 
 
 def test_a_lost_link_is_told_once(sides: tuple[Side, Side]) -> None:
-    head, _ = sides
+    head, far = sides
     lost = LinkLostError("machine 'far' is lost")
+    put(head.group, "q", 1)
+    assert got(far.group, "q") == 1
     head.link.broken = lost
     put(head.group, "q", 1)
     wait_until(lambda: head.heard.failed)
+    assert head.group.stats().blocks_in_use == 0  # not even by the traceback of the error
     head.gateway.ended(lost)
     put(head.group, "q", 2)
     assert not head.gateway.discard()
@@ -196,16 +210,32 @@ def test_a_lost_link_is_told_once(sides: tuple[Side, Side]) -> None:
     assert head.heard.failed == [lost]
 
 
-@pytest.mark.parametrize("how", ["link closed here", "closed there"])
+@pytest.mark.parametrize("how", ["closed here", "closed there"])
 def test_a_link_that_was_closed_in_order_is_no_failure(sides: tuple[Side, Side], how: str) -> None:
-    head, _ = sides
+    head, far = sides
+    put(head.group, "q", 1)
+    assert got(far.group, "q") == 1
     if how == "closed there":
         head.gateway.ended(None)
+        wait_until(head.gateway.discard)
     else:
         head.link.is_closed = True
-    put(head.group, "q", 1)
-    wait_until(head.gateway.discard)
+        put(head.group, "q", 2)
+        wait_until(lambda: not head.group.stats().blocks_in_use)
+    head.gateway.close()
     assert head.heard.failed == []
+
+
+def test_what_was_cancelled_is_told_at_once(sides: tuple[Side, Side]) -> None:
+    head, far = sides
+    put(head.group, "q", 1)
+    assert got(far.group, "q") == 1
+    CancelBoard(head.group.board(BOARD, WORDS)).add(5)
+    head.gateway.tell_cancelled()
+    wait_until(lambda: far.heard.cancelled)
+    assert 5 in CancelReader(far.group.board(BOARD, WORDS))
+    head.gateway.close()
+    head.gateway.tell_cancelled()
 
 
 @pytest.mark.parametrize(("lane", "head"), [(GATEWAY_LANE, b"?"), (FIRST_DATA_LANE, b"?"), (99, b"E")])
@@ -215,6 +245,9 @@ def test_a_frame_that_means_nothing_fails_the_gateway(sides: tuple[Side, Side], 
     wait_until(lambda: far.heard.failed)
     (error,) = far.heard.failed
     assert "same version" in str(error)
+    far.gateway.room_for(FIRST_DATA_LANE, b"", 100)
+    far.gateway.arrived(FIRST_DATA_LANE, b"")
+    wait_until(lambda: not far.group.stats().blocks_in_use)
     assert "machine ''" in str(error)
 
 
@@ -247,7 +280,34 @@ def test_a_gateway_may_be_closed_by_who_hears_of_its_failure() -> None:
     gateway = make_gateway(group, ManualLink("x"), plan, GatewayEvents(lambda queue: None, lambda: None, close))
     gateway.begin()
     gateway.room_for(FIRST_DATA_LANE, b"", 1000)
+    gateway.arrived(FIRST_DATA_LANE, b"")
+    gateway.room_for(FIRST_DATA_LANE, b"", 1000)
+    gateway.arrived(FIRST_DATA_LANE, b"")
     gateway.ended(LinkLostError("gone"))
     assert closed.wait(LIMIT)
+    wait_until(lambda: not [holder for holder in group.stats().holders if holder.pid])
     gateway.close()
-    assert group.stats().blocks_in_use == 0
+
+
+def test_what_goes_wrong_while_messages_are_thrown_away_is_told_by_its_own_thread() -> None:
+    told: list[str] = []
+    queues, link = [QueuePlan("q", 1)], ManualLink("x")
+    plan = GatewayPlan(FAR, HEAD, (Crossing("q", HEAD, FAR),), tuple(queues))
+    events = GatewayEvents(told.append, lambda: None, lambda error: told.append(threading.current_thread().name))
+    with contextlib.closing(make_gateway(group_of(queues, 1 << 20), link, plan, events)) as gateway:
+        link.broken = LinkLostError("gone")
+        gateway.discard()
+        assert told == []
+        gateway.begin()
+        wait_until(lambda: told)
+    assert told == ["dflow-gateway-head"]
+
+
+def test_throwing_away_wakes_it_to_tell_what_went_wrong(sides: tuple[Side, Side]) -> None:
+    head, far = sides
+    put(head.group, "q", 1)
+    assert got(far.group, "q") == 1
+    CancelBoard(head.group.board(BOARD, WORDS)).add(5)  # what is to be sent; nobody rings
+    head.link.broken = LinkLostError("gone")
+    head.gateway.discard()
+    wait_until(lambda: head.heard.failed)
