@@ -1,7 +1,8 @@
 """What becomes of the work of a process that is not started again: other instances of its nodes do it.
 
 Instances that share a queue go on as they are. One with queues of its own has them closed: who puts messages there
-takes the next open one instead, by the same rule for every input of the node; what lies in them is moved there.
+takes the next open one instead, by the same rule for every input of the node; what lies in them is moved there. Where
+messages come from another machine nobody there would hear of it, and they would be lost: such a process has no others.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Survivors:
         routes = [route for routes in plan.feeds for route in routes]
         routes += [route for i in plan.instances for routes in i.outputs for route in routes]
         self._routes = {queue: route for route in routes if len(route.queues) > 1 for queue in route.queues}
+        self._from_elsewhere = {one.queue for one in plan.crossings if one.target == plan.machine}
         self._closed: set[str] = set()
         self._moving: deque[tuple[Route, Block]] = deque()
 
@@ -42,7 +44,9 @@ class Survivors:
         return bool(self._moving)
 
     def of(self, member: Member) -> bool:
-        """Whether every node of a process has another instance that is alive."""
+        """Whether every node of a process has another instance that is alive and can do its work."""
+        if self._from_elsewhere.intersection(self._own_queues(member)):
+            return False
         alive = {
             i.model for other in self._members() if other is not member and other.life.state in _ALIVE
             for i in other.plan.instances
@@ -51,9 +55,7 @@ class Survivors:
 
     def take_over(self, member: Member) -> None:
         """Close the queues that only this process reads, and move what lies in them."""
-        rest = [other for other in self._members() if other is not member]
-        others = {queue for other in rest for i in other.plan.instances for queue in i.inputs}
-        for name in [queue for i in member.plan.instances for queue in i.inputs if queue not in others]:
+        for name in self._own_queues(member):
             route = self._routes.get(name)
             if route is None:
                 continue
@@ -66,6 +68,12 @@ class Survivors:
             except ClosedError:
                 pass  # it is empty
         self.move()
+
+    def _own_queues(self, member: Member) -> list[str]:
+        """The queues that only this process reads."""
+        rest = [other for other in self._members() if other is not member]
+        others = {queue for other in rest for i in other.plan.instances for queue in i.inputs}
+        return [queue for i in member.plan.instances for queue in i.inputs if queue not in others]
 
     def move(self) -> None:
         """Put what has been taken out of closed queues where there is room."""

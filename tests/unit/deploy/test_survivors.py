@@ -14,7 +14,7 @@ from dflow_core.deploy.supervision.restart_policy import RestartPolicy
 from dflow_core.deploy.supervision.survivors import Survivors
 from dflow_core.errors import ClosedError
 from dflow_core.message import FlowMsg, MsgInfo
-from dflow_core.model import DeployPlan, InstancePlan, ProcessPlan, QueuePlan, Route
+from dflow_core.model import Crossing, DeployPlan, InstancePlan, ProcessPlan, QueuePlan, Route
 from dflow_core.spi import GroupConfig, MemoryGroup
 
 QUEUES = ("q0", "q1", "q2")
@@ -33,12 +33,14 @@ def member(number: int, *queues: str, state: State = State.RUNNING, node: str = 
     return Member(ProcessPlan(f"{node}#{number}", "UDF", "", (instance,)), life, None)  # type: ignore[arg-type]  # prints nothing
 
 
-def survivors(group: MemoryGroup, members: list[Member], depth: int = 8) -> Survivors:
+def survivors(
+    group: MemoryGroup, members: list[Member], depth: int = 8, crossings: tuple[Crossing, ...] = ()
+) -> Survivors:
     """Instances with a queue each, fed by transaction."""
     for name in QUEUES:
         group.create_queue(name, depth)
     queues = tuple(QueuePlan(name, depth) for name in QUEUES)
-    plan = DeployPlan("g", "", tuple(m.plan for m in members), queues, ((Route(QUEUES),),), (), 1)
+    plan = DeployPlan("g", "", tuple(m.plan for m in members), queues, ((Route(QUEUES),),), (), 1, crossings=crossings)
     return Survivors(plan, group, lambda: members)
 
 
@@ -75,6 +77,21 @@ def test_another_instance_counts_where_it_works_or_will(
 def test_every_node_of_a_process_needs_another_instance(group: MemoryGroup) -> None:
     members = [member(0, "q0"), member(1, "q1"), member(0, "q2", node="alone")]
     assert not survivors(group, members).of(members[2])
+
+
+@pytest.mark.parametrize(
+    ("crossing", "alive"),
+    [
+        (Crossing("q0", "far", ""), False), (Crossing("q0", "", "far"), True), (Crossing("q1", "far", ""), True),
+        (Crossing("shared", "far", ""), True),
+    ],
+    ids=["into_its_own_queue", "out_of_it", "into_another_one", "into_one_that_others_read_too"],
+)
+def test_others_cannot_do_the_work_that_another_machine_sends_it(
+    group: MemoryGroup, crossing: Crossing, alive: bool
+) -> None:
+    members = [member(0, "q0", "shared"), member(1, "q1", "shared"), member(2, "q2", "shared")]
+    assert survivors(group, members, crossings=(crossing,)).of(members[0]) is alive
 
 
 def test_messages_of_its_own_queue_go_to_the_next_open_one_and_stay_in_order(group: MemoryGroup) -> None:
