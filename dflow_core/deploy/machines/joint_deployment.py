@@ -210,7 +210,8 @@ def _connected(
     """Connect to all daemons; all or none."""
 
     def connect(machine: Machine) -> RemotePart:
-        link = links.transport.connect(machine.address, links.config, _CONNECT_LIMIT)
+        limit = min(_CONNECT_LIMIT, links.config.lease)
+        link = links.transport.connect(machine.address, links.config, limit)
         return RemotePart(machine, link, events.raised, events.broken)
 
     outcomes = _outcomes([lambda machine=machine: connect(machine) for machine in machines])  # type: ignore[misc]

@@ -109,7 +109,7 @@ class RemotePart:
         with contextlib.suppress(DflowError):  # it is lost, and ends what runs there itself
             self._conversation.ask(Ask(Question.CLOSE, timeout), timeout + _SLACK)
         self.end_moving()
-        self.link.close(min(_SLACK, timeout))
+        self.link.close()
 
     def _hear(self, note: Note) -> None:
         if isinstance(note, Raised):
