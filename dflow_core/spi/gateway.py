@@ -34,7 +34,8 @@ class Gateway(LinkReceiver):
     """Moves messages between queues of a memory group and a link; takes all lanes but the control lane.
 
     It is the reader of a queue whose messages leave, and a producer of one where messages arrive. What is in neither
-    queue, on the way, is bounded by credits: the reading end grants them as its queue takes what has arrived.
+    queue, on the way, is bounded by credits: the reading end grants them as its queue takes what has arrived. The
+    notices of a queue that drops messages cross with it.
     """
 
     @abc.abstractmethod
@@ -43,7 +44,10 @@ class Gateway(LinkReceiver):
 
     @abc.abstractmethod
     def tell_cancelled(self) -> None:
-        """Send the board of cancelled transactions of this machine to the other one, where it is copied."""
+        """Send the board of cancelled transactions to the other machine, where it is copied.
+
+        Only the board of the application's machine says something of its own; elsewhere this does nothing.
+        """
 
     @abc.abstractmethod
     def discard(self) -> bool:
