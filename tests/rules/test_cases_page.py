@@ -11,7 +11,7 @@ FOLDERS = {
     "unit": "tests/unit", "system": "tests/system", "semantics": "tests/semantics", "rules": "tests/rules",
     "shm": "plugins/transport_shm/tests",
     "batching": "plugins/builtin_udf/tests", "cpu": "plugins/pne_cpu/tests",
-    "udf": "plugins/pne_udf/tests",
+    "udf": "plugins/pne_udf/tests", "grpc": "plugins/transport_grpc/tests",
     "contract": "dflow_core/testing/transport_contract", "broken": "examples/third_party/acme_broken/tests",
 }
 ROW = re.compile(r"^\| (BC-\d{3}) \| [^|]+ \| ([^|]+) \|(.*)\|$", re.MULTILINE)

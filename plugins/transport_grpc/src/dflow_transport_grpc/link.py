@@ -16,7 +16,8 @@ from dflow_transport_grpc.words import MOST_HEAD, Kind, Piece, Word, pack, unpac
 
 _WORDS_IN_LEASE = 5
 _EMPTY = memoryview(b"")
-_JOIN = 5.0
+_JOIN = 1.0
+"""Seconds to wait for threads; one may hang in gRPC until the system gives up on a machine that is stopped."""
 
 
 def failure(error: Exception) -> DflowError:
@@ -152,8 +153,10 @@ class GrpcLink(Link):
         due = time.monotonic() + pause
         while (word := self._next_word(stream, due)) is not None:
             due = time.monotonic() + pause
-            yield pack(word)
-            if word.kind is Kind.BYE:
+            data, is_last = pack(word), word.kind is Kind.BYE
+            del word  # it holds what it carries, which may be let go while this waits
+            yield data
+            if is_last:
                 return
 
     def hear(self, stream: Stream, data: bytes) -> None:
