@@ -142,3 +142,19 @@ def test_compiled_forms_are_joined_and_split(blobs: list[bytes]) -> None:
 def test_it_can_be_an_option_for_all_models(bench, image_model: bytes) -> None:
     model = bench.compile(bench.point(image_model), **{f"{OPTION_PREFIX}fixed_shapes": "1,3,8,8"})
     assert Recipe.from_text(model.settings["recipe"]).fixed_shapes == (((1, 3, 8, 8),),)
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["[3, null]", '[3, "2"]', "[3, 2.0]", "[3, true]", "[6, -1]", "[[], {}]", "{}", "5", "null", '"ab"', "", "[3, 2",
+     "[" * 100_000],
+)
+def test_a_compiled_form_with_odd_sizes_is_damaged(head: str) -> None:
+    """Of 5 bytes; `[3, 2]` is what they would be."""
+
+    def written(text: str) -> bytes:
+        return len(text).to_bytes(8, "little") + text.encode() + b"abcde"
+
+    assert split_blob(written("[3, 2]"), 2) == [b"abc", b"de"]
+    with pytest.raises(RefusedError, match="damaged"):
+        split_blob(written(head), 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -75,6 +76,36 @@ def test_inspect_lists_functions_and_what_they_need(built):
     assert sdk_dir.resource_type() in told["compilers"]
     assert any("libstdc++" in line for line in told["needs"])
     assert "single function" in dflow_udf("inspect", told["library"]).output
+
+
+SDK = [
+    # versions that the sources were built with; the exit code, what --json lists, what is shown
+    ([(1, 1)], 0, ["1.1"], "SDK: built with version 1.1, version {here} is here"),
+    ([(1, 0)], 0, ["1.0"], "SDK: built with version 1.0, version {here} is here"),
+    ([(1, 1), (1, 0)], 0, ["1.0", "1.1"], "SDK: built with version 1.0 to 1.1, version {here} is here"),
+    ([(7, 12)], 1, ["7.12"], "SDK: built with version 7.12, version {here} is here"),
+    ([(1, 1), (7, 0)], 1, ["1.1", "7.0"], "SDK: built with version 1.1 to 7.0, version {here} is here"),
+    ([], 0, [], "SDK: built with a version that it does not say, version {here} is here"),
+]
+
+
+@pytest.mark.parametrize(("versions", "code", "listed", "shown"), SDK)
+def test_inspect_shows_the_version_of_the_sdk(tmp_path, versions, code, listed, shown):
+    header = (sdk_dir.root() / "include/flow_func/flow_func_version.h").read_text()
+    here = ".".join(re.search(rf"#define DFLOW_FLOW_FUNC_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR"))
+    library, sources = tmp_path / "libsome.so", []
+    for number, (major, minor) in enumerate(versions):
+        text = re.sub(r"(#define DFLOW_FLOW_FUNC_MAJOR) \d+", rf"\1 {major}", header)
+        text = re.sub(r"(#define DFLOW_FLOW_FUNC_MINOR) \d+", rf"\1 {minor}", text)
+        sources.append(tmp_path / f"some{number}.cc")
+        sources[-1].write_text(text)
+    sources.append(tmp_path / "plain.cc")
+    sources[-1].write_text("void f() {}\n")
+    subprocess.run(["g++", "-shared", "-fPIC", "-o", library, *sources], check=True)
+    told = json.loads(dflow_udf("inspect", library, "--json", code=code).output)
+    assert told["sdk"] == {"built_with": listed, "here": here}
+    assert bool(told["problem"]) == bool(code)
+    assert shown.format(here=here) in dflow_udf("inspect", library, code=code).output.splitlines()
 
 
 def test_inspect_names_a_missing_symbol(tmp_path):

@@ -20,12 +20,6 @@ constexpr uint64_t kMostBytes = 1U << 20;
 const uint32_t kMark = FlowFunc::FLOW_FUNC_BUILT_WITH[0];
 const uint32_t kOwn = FlowFunc::FLOW_FUNC_BUILT_WITH[1];
 
-// Versions of the sources a library was made of; both 0 where nothing says so, as with other SDKs' headers.
-struct SdkVersions {
-    uint32_t lowest = 0; // major << 16 | minor
-    uint32_t highest = 0;
-};
-
 // `count` things at an offset of a file; nothing if it is too short.
 template <typename T>
 std::vector<T> ReadAt(std::ifstream *file, uint64_t offset, uint64_t count)
@@ -66,20 +60,6 @@ std::string Words(uint32_t version)
     return std::to_string(version >> 16) + "." + std::to_string(version & 0xffffU);
 }
 
-// Read from the file, before any of its code runs.
-SdkVersions ReadSdkVersions(const std::string &path)
-{
-    SdkVersions found;
-    const std::vector<uint32_t> words = SectionWords(path);
-    for (size_t i = 0; i + 1 < words.size(); i++) {
-        if (words[i] == kMark) {
-            found.lowest = found.highest == 0 ? words[i + 1] : std::min(found.lowest, words[i + 1]);
-            found.highest = std::max(found.highest, words[i + 1]);
-        }
-    }
-    return found;
-}
-
 // Why such a library must not be loaded, in words; "" if it may.
 std::string RefuseSdk(const std::string &path, const SdkVersions &found)
 {
@@ -103,6 +83,20 @@ std::string ExplainSdk(const SdkVersions &found)
                                        ": install a newer dflow-pne-udf, or build it again with the SDK that is here";
 }
 }  // namespace
+
+SdkVersions ReadSdkVersions(const std::string &path)
+{
+    SdkVersions found;
+    found.own = kOwn;
+    const std::vector<uint32_t> words = SectionWords(path);
+    for (size_t i = 0; i + 1 < words.size(); i++) {
+        if (words[i] == kMark) {
+            found.lowest = found.highest == 0 ? words[i + 1] : std::min(found.lowest, words[i + 1]);
+            found.highest = std::max(found.highest, words[i + 1]);
+        }
+    }
+    return found;
+}
 
 std::string LoadLibrary(const std::string &path)
 {

@@ -68,6 +68,17 @@ FLOW_FUNC_VISIBILITY int dflow_udf_load(const char *path)
     });
 }
 
+FLOW_FUNC_VISIBILITY int dflow_udf_sdk_versions(const char *path, uint32_t *versions)
+{
+    return Safely([=] {
+        const dflow::SdkVersions found = dflow::ReadSdkVersions(path == nullptr ? "" : path);
+        versions[0] = found.lowest;
+        versions[1] = found.highest;
+        versions[2] = found.own;
+        return static_cast<int>(DFLOW_UDF_OK);
+    });
+}
+
 FLOW_FUNC_VISIBILITY int64_t dflow_udf_functions(char *buffer, uint64_t size)
 {
     std::string text;

@@ -91,9 +91,11 @@ def split_blob(data: bytes, count: int) -> list[bytes]:
     start = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
     try:
         sizes = json.loads(data[_LENGTH:start]) if start <= len(data) else None
-    except ValueError:
+    except (ValueError, RecursionError):
         sizes = None
-    if not isinstance(sizes, list) or len(sizes) != count or start + sum(sizes) != len(data):
+    if not isinstance(sizes, list) or any(type(size) is not int or size < 0 for size in sizes):
+        raise RefusedError("the compiled form is damaged")
+    if len(sizes) != count or start + sum(sizes) != len(data):
         raise RefusedError("the compiled form is damaged")
     blobs = []
     for size in sizes:

@@ -1,7 +1,11 @@
-"""Asks a built library in a process of its own which functions it registers: loading it runs its code."""
+"""What a built library is.
+
+Which functions it registers is asked in a process of its own: loading it runs its code.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import sys
@@ -10,6 +14,7 @@ from pathlib import Path
 from dflow_core.errors import PluginError
 from dflow_pne_udf import sdk_dir
 from dflow_pne_udf.building.process import read_tool
+from dflow_pne_udf.native import seam
 
 _ASK = """
 import ctypes, json, os, sys
@@ -60,4 +65,16 @@ def needed_libraries(library: Path) -> list[str]:
     return [] if told is None else [" ".join(line.split()) for line in told.splitlines()]
 
 
-__all__ = ["needed_libraries", "registered_functions"]
+def sdk_versions(library: Path) -> tuple[list[str], str]:
+    """The versions of the SDK that a library's sources were built with, and the one that is here.
+
+    Sources of one library may differ: then these are the lowest and the highest. A library built with other headers,
+    such as CANN's, does not say: then there is none. The library is read, not loaded.
+    """
+    found = (ctypes.c_uint32 * 3)()
+    seam.runtime().dflow_udf_sdk_versions(os.fsencode(library), found)
+    lowest, highest, own = (f"{version >> 16}.{version & 0xFFFF}" if version else "" for version in found)
+    return [version for version in dict.fromkeys((lowest, highest)) if version], own
+
+
+__all__ = ["needed_libraries", "registered_functions", "sdk_versions"]

@@ -164,6 +164,7 @@ def runtime(path: Path | None = None) -> ctypes.CDLL:
 _PROTOTYPES: tuple[tuple[str, object, list[object]], ...] = (
     ("dflow_udf_last_error", c_char_p, []),
     ("dflow_udf_load", c_int, [c_char_p]),
+    ("dflow_udf_sdk_versions", c_int, [c_char_p, POINTER(c_uint32)]),
     ("dflow_udf_functions", c_int64, [c_char_p, c_uint64]),
     ("dflow_udf_open", c_int, [POINTER(Config), POINTER(c_void_p)]),
     ("dflow_udf_wait", c_int, [c_void_p, c_int, c_int64]),

@@ -176,6 +176,10 @@ const char *dflow_udf_last_error(void);
 /* Load a library (RTLD_NOW | RTLD_GLOBAL). It stays loaded until the process ends. */
 int dflow_udf_load(const char *path);
 
+/* Versions of the SDK, major << 16 | minor: the lowest and the highest that a library was built with, and this runtime's.
+ * They are read from its file, which is not loaded; the first two are 0 if it does not say. */
+int dflow_udf_sdk_versions(const char *path, uint32_t *versions);
+
 /* Registered functions, one a line, sorted: kind ("single", "multi", "queue"), a space, the name.
  * Gives the bytes needed, the final 0 included, and writes at most `size`. */
 int64_t dflow_udf_functions(char *buffer, uint64_t size);
