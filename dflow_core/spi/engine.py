@@ -123,6 +123,8 @@ class WorkerContext:
         report: Takes one sentence worth telling once (goes to the node's log).
         stays_here: For each output, whether its only reader is another model of this engine in this process, so that
             what it holds is the two workers' own affair; empty where that is not known.
+        own_thread: Whether the thread that loads it is there for it alone, so that it may ask the system to treat that
+            in a special way.
     """
 
     node: str
@@ -135,6 +137,7 @@ class WorkerContext:
     udf_factory: Callable[[str], FlowFunc] | None = None
     report: Callable[[str], None] = lambda _text: None
     stays_here: tuple[bool, ...] = ()
+    own_thread: bool = False
 
 
 class ModelWorker(abc.ABC):

@@ -4,7 +4,8 @@ Without a resource file this machine is server 0. It has a logical device for ea
 `logical_devices` says otherwise), or for each device of an engine if there are more of those; device i of every engine
 is behind logical device i. `0:0:-1:0` is the machine's CPUs as a whole. Nodes of engines that run on CPUs may be put
 on any logical device: they run on the CPUs of its server. The servers of a resource file beside this machine are called
-`server<position>`, as they are numbered in `0:<position>:<device>:0`.
+`server<position>`, as they are numbered in `0:<position>:<device>:0`; those of further clusters
+`server<cluster>.<position>`.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def of_resource_file(
         local = local_server(resources, servers, host_type, addresses)
         for position, server in enumerate(servers):
             place = f"{cluster}:{position}"
-            machine = "" if server is local else f"server{position}"
+            machine = "" if server is local else f"server{cluster}.{position}" if cluster else f"server{position}"
             found = list(_devices(resources, server, place, host_type, engines, machine))
             devices.update((device.name, device) for device in found)
             if machine:

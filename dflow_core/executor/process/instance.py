@@ -121,6 +121,7 @@ class InstanceRunner:
             threads=plan.threads, options=self._options,
             alloc=lambda shape, dtype: alloc_tensor(shape, dtype, self._alloc),
             udf_factory=self._udf_factory, report=self._report, stays_here=self._stays_here,
+            own_thread=True,
         )
         self._params = params = FuncParams(
             model.name, plan.index, plan.count, plan.device, plan.threads, len(plan.inputs), len(plan.outputs),

@@ -155,6 +155,17 @@ def test_servers_of_a_resource_file_are_machines(tmp_path):
     assert (near.machines, near.crossings) == ((), ())
 
 
+def test_servers_of_several_clusters_are_different_machines(tmp_path, monkeypatch):
+    second = json.loads(json.dumps(SERVERS["cluster"][0]))
+    second["cluster_nodes"][1]["ipaddr"] = "10.1.0.9"
+    monkeypatch.setitem(SERVERS, "cluster", [*SERVERS["cluster"], second])
+    plan = placed_by_files(chain(udf("a"), udf("b")), tmp_path, listed(a="0:1:1", b="1:1:1"), "X86")
+    assert [(one.name, one.address) for one in plan.machines] == [
+        ("server1", "10.0.0.9:7070"), ("server1.1", "10.1.0.9:7070"),
+    ]
+    assert [(one.instances[0].model, one.machine) for one in plan.processes] == [("a", "server1"), ("b", "server1.1")]
+
+
 def test_a_device_there_is_known_from_the_file(tmp_path):
     plan = placed_by_files(chain(npu("net")), tmp_path, listed(net="0:1:1"), "Ascend")
     assert plan.placements[0].places[0].device == "npu:5"

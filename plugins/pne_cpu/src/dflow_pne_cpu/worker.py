@@ -16,6 +16,7 @@ from dflow_pne_cpu.model_file import ModelFile
 from dflow_pne_cpu.recipe import Recipe
 from dflow_pne_cpu.rounding import Rounding
 from dflow_pne_cpu.runtimes import RefusedError, Runtime, RuntimeSet, Session, Traits, default_runtimes
+from dflow_pne_cpu.turns import take_long_turns
 
 _Shape = tuple[int, ...]
 
@@ -37,6 +38,8 @@ class CpuLoader:
         """
         if not isinstance(model, GraphModel):
             raise CompileError(f"the CPU engine runs no {type(model).__name__}", node=context.node)
+        if context.own_thread:
+            take_long_turns()
         recipe = Recipe.from_text(model.settings["recipe"])
         runtime = self._runtimes[model.settings["runtime"]]
         session = _from_blob(model, recipe, runtime, context)
