@@ -109,7 +109,8 @@ def small(rounds: int, count: int) -> Iterator[str]:
         contenders[f"by hand, 2 threads, batch {batch}"] = lambda b=batch: wide.loop(inputs, b)  # type: ignore[misc]
         contenders[f"by hand, 1 thread, batch {batch}"] = lambda b=batch: narrow.loop(inputs, b)  # type: ignore[misc]
     seen: dict[str, list[tuple[float, float]]] = {}
-    ours = {batch: OfflineInference({"m": ModelConfig(path, instances=2, threads=1, batch=batch)}) for batch in (1, 4, 8)}
+    configs = {batch: ModelConfig(path, instances=2, threads=1, batch=batch) for batch in (1, 4, 8)}
+    ours = {batch: OfflineInference({"m": config}) for batch, config in configs.items()}
     for batch, offline in ours.items():
         offline.init()
         contenders[f"offline inference, batch {batch}"] = lambda o=offline: list(o.map("m", inputs))  # type: ignore[misc]
