@@ -7,7 +7,8 @@ its sink, which then sleeps and has to be woken: the busy relay shows what that 
 runtime without any transport: queues that give and take at once, in one process.
 
 `chain`: three of them one behind the other, fed and fetched from Python, beside the two Python ends without anything in
-between. Five processes on two CPUs do not run side by side: what the ends spend tells whether they are what limits.
+between. Five processes on two CPUs do not run side by side: the least time a message can take is then the CPU time of
+all processes over the number of CPUs, or that of the busiest one if it is more. The ratio tells how near they come.
 
 `add`: the sum of two float tensors of 6 MB, beside the same loop over memory of one's own, both in a function: over one
 place, which stays in the caches, and over eight in turn, which are as far away as messages that have just come.
@@ -19,6 +20,7 @@ import argparse
 import ctypes
 import itertools
 import multiprocessing
+import os
 import resource
 import statistics
 import subprocess
@@ -97,13 +99,26 @@ def chain(ends: Path, library: Path, count: int, rounds: int) -> None:
     """Three functions between Python ends, and the ends alone."""
     functions: list[Role] = [function(library, "pass", (a,), b) for a, b in itertools.pairwise(CHAIN)]
     found: dict[str, list[tuple[float, float]]] = {"Python hop": [], "with 3 functions": []}
+    spent: dict[str, list[list[float]]] = {kind: [] for kind in found}
     for _ in range(rounds):
-        for seen, middle in zip(found.values(), ([], functions), strict=True):
+        for (kind, seen), middle in zip(found.items(), ([], functions), strict=True):
             last = CHAIN[len(middle)]
             roles = [python_source("in", count), *middle, python_sink(last, count)]
             done = measure(ends, roles, dict.fromkeys(CHAIN, DEPTH))
             seen.append((done[-1][0], (done[0][1] + done[-1][1]) / count * 1e6))
+            spent[kind].append([cpu / count * 1e6 for _, cpu in done])
     show(found, "CPU us of the ends")
+    clocks = {kind: statistics.median(1e6 / rate for rate, _ in pairs) for kind, pairs in found.items()}
+    for kind, rows in spent.items():
+        show_limit(kind, clocks[kind], [statistics.median(column) for column in zip(*rows, strict=True)])
+    print(f"by the clock: {clocks['with 3 functions'] / clocks['Python hop']:.2f} of the Python hop")
+
+
+def show_limit(kind: str, clock: float, spent: Sequence[float]) -> None:
+    """What each process spends on a message, the least time that allows, and how near it is; microseconds."""
+    least = max(*spent, sum(spent) / len(os.sched_getaffinity(0)))
+    each = " + ".join(f"{cpu:.2f}" for cpu in spent)
+    print(f"{kind}: CPU us {each} = {sum(spent):.2f}; least {least:.2f}, took {clock:.2f}: {clock / least:.2f}")
 
 
 def add(ends: Path, library: Path, count: int, rounds: int) -> None:
