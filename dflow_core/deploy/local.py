@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dflow_core.deploy.children.forkserver import Preparation
@@ -56,7 +56,20 @@ class LocalDeployer(Deployer):
         """Start the template process now, beside whatever else is to be done before the first deployment."""
         self._current_template()
 
-    def deploy(self, model: FlowModel, plan: DeployPlan, options: Mapping[str, str]) -> LocalDeployment:
+    def deploy(
+        self, model: FlowModel, plan: DeployPlan, options: Mapping[str, str],
+        made: Callable[[LocalDeployment], None] | None = None,
+    ) -> LocalDeployment:
+        """Start every process of the plan and return when all are ready.
+
+        Args:
+            model, plan, options: As for `Deployer.deploy`.
+            made: Takes what is about to start; closing it ends the start.
+
+        Raises:
+            StartupError: if one does not come up; everything started is ended first.
+            ClosedError: it was closed meanwhile.
+        """
         from dflow_core.deploy.local_deployment import LocalDeployment
 
         self._owner.check()
@@ -69,6 +82,8 @@ class LocalDeployer(Deployer):
         with self._lock:
             self._deployments = [known for known in self._deployments if not known.closed]
             self._deployments.append(deployment)
+        if made is not None:
+            made(deployment)
         deployment.start()
         return deployment
 

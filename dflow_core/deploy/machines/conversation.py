@@ -46,6 +46,8 @@ class Conversation:
         """
         number = next(self._numbers)
         with self._lock:
+            if self._end is not None:
+                raise self._end
             self._waiting.add(number)
         try:
             self._send(number, request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from dflow_core.deploy.machines.part_host import Means, PartHost
 from dflow_core.spi import Link, LinkConfig, LinkTransport
@@ -51,9 +52,10 @@ class Daemon:
             hosts = tuple(self._hosts)
         with contextlib.ExitStack() as stack:
             stack.callback(self._means.deployer.close)
-            for host in hosts:
-                stack.callback(host.close, timeout)
             self._listener.close()
+            if hosts:
+                with ThreadPoolExecutor(len(hosts), "dflow-daemon") as pool:
+                    list(pool.map(lambda host: host.close(timeout), hosts))
         with self._lock:
             self._hosts.clear()
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -74,13 +75,13 @@ class JointDeployment(Deployment):
         return self._local.failure()
 
     def status(self) -> Sequence[InstanceStatus]:
-        return [*self._local.status(), *(one for part in self._parts for one in part.status())]
+        found = _side_by_side([self._local.status, *(part.status for part in self._parts)])
+        places = {(one.model, one.index): place for place, one in enumerate(self.plan.instances)}
+        return sorted(itertools.chain(*found), key=lambda one: places[one.node, one.instance])
 
     def stacks(self) -> Mapping[str, str]:
-        found = dict(self._local.stacks())
-        for part in self._parts:
-            found.update(part.stacks())
-        return found
+        found = _side_by_side([self._local.stacks, *(part.stacks for part in self._parts)])
+        return dict(itertools.chain(*(stacks.items() for stacks in found)))
 
     def tell_cancelled(self) -> None:
         self._local.tell_cancelled()
@@ -142,19 +143,19 @@ def deploy_jointly(
     parts, ours = split_plan(plan), _Events()
     with contextlib.ExitStack() as undo:
         remotes = _connected(plan.machines, links, ours, undo)
-        starts: list[Callable[[], LocalDeployment | None]] = [lambda: local.deploy(model, parts.head, options)]
+
+        def take(deployment: LocalDeployment) -> None:
+            undo.callback(deployment.close, 0.0)
+
+        starts: list[Callable[[], LocalDeployment | None]] = [
+            lambda: local.deploy(model, parts.head, options, made=take)
+        ]
         limit = settings.start_timeout + _CONNECT_LIMIT if settings.start_timeout else float(1 << 20)
         for part in remotes:
             own = parts.others[part.machine.name]
             starts.append(lambda part=part, own=own: part.deploy(own, options, _model_of(model, own), limit))  # type: ignore[misc]
-        outcomes = _outcomes(starts)
-        here = outcomes[0]
-        if isinstance(here, LocalDeployment):
-            undo.callback(here.close, 0.0)
-        failed = [one for one in outcomes if isinstance(one, BaseException)]
-        if failed:
-            raise failed[0]
-        assert isinstance(here, LocalDeployment)
+        here = _all_or_none(starts, undo)[0]
+        assert here is not None
         ours.deployment = here
         for part in remotes:
             part.join(links.make_gateway(
@@ -212,16 +213,11 @@ def _connected(
     def connect(machine: Machine) -> RemotePart:
         limit = min(_CONNECT_LIMIT, links.config.lease)
         link = links.transport.connect(machine.address, links.config, limit)
-        return RemotePart(machine, link, events.raised, events.broken)
+        part = RemotePart(machine, link, events.raised, events.broken)
+        undo.callback(part.close, 0.0)
+        return part
 
-    outcomes = _outcomes([lambda machine=machine: connect(machine) for machine in machines])  # type: ignore[misc]
-    for one in outcomes:
-        if isinstance(one, RemotePart):
-            undo.callback(one.close, 0.0)
-    failed = [one for one in outcomes if isinstance(one, BaseException)]
-    if failed:
-        raise failed[0]
-    return [one for one in outcomes if isinstance(one, RemotePart)]
+    return _all_or_none([lambda machine=machine: connect(machine) for machine in machines], undo)  # type: ignore[misc]
 
 
 def _model_of(model: FlowModel, part: DeployPlan) -> bytes:
@@ -239,11 +235,17 @@ def _empty(sub: PneModel) -> PneModel:
     return replace(sub, data=b"") if isinstance(sub, SerializedModel) else sub
 
 
-def _outcomes(calls: Sequence[Callable[[], T]]) -> list[T | BaseException]:
-    """What calls give or raise, made side by side."""
+def _all_or_none(calls: Sequence[Callable[[], T]], undo: contextlib.ExitStack) -> list[T]:
+    """What calls give, made side by side; as soon as one raises all are undone, and that is raised."""
     with ThreadPoolExecutor(len(calls), "dflow-machines") as pool:
         futures: list[Future[T]] = [pool.submit(call) for call in calls]
-    return [future.exception() or future.result() for future in futures]
+        done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+        failed = next((error for one in futures if one in done and (error := one.exception())), None)
+        if failed is not None:
+            undo.close()
+    if failed is not None:
+        raise failed
+    return [one.result() for one in futures]
 
 
 def _side_by_side(calls: Sequence[Callable[[], T]]) -> list[T]:

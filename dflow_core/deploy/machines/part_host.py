@@ -50,7 +50,7 @@ class PartHost:
         self._lock = threading.Lock()
         self._deployment: LocalDeployment | None = None
         self._gateway: Gateway | None = None
-        self._over = False
+        self._begun = self._over = False
         self._conversation = Conversation(link, self._serve, self._hear)
         self._switch = Switch(self._conversation.take, self._ended)
 
@@ -87,22 +87,33 @@ class PartHost:
 
     def _deploy(self, request: Deploy) -> Answer:
         with self._lock:
-            if self._deployment is not None or self._over:
+            if self._begun or self._over:
                 raise UsageError("a part of a graph was deployed over this link before")
-            model = read_om(request.model)
-            self._deployment = deployment = self._means.deployer.deploy(model, request.plan, request.options)
+            self._begun = True
+        plan, deployer = request.plan, self._means.deployer
+        deployment = deployer.deploy(read_om(request.model), plan, request.options, made=self._take)
+        with self._lock:
+            if self._over:
+                raise ClosedError("the part was ended while it was being started")
             deployment.watch_exceptions(lambda note: self._conversation.tell(Raised(note)))
             deployment.watch_failure(lambda error: self._conversation.tell(Broken(failure_of(error))))
             self._gateway = gateway = self._means.make_gateway(
-                deployment.group, self.link, gateway_plan(request.plan, ""), gateway_events(deployment, "")
+                deployment.group, self.link, gateway_plan(plan, ""), gateway_events(deployment, "")
             )
             deployment.users.append(gateway.close)
             gateway.begin()
             self._switch.join(gateway)
-            failure = deployment.failure()
+        failure = deployment.failure()
         if failure is not None:
             raise failure
         return Answer()
+
+    def _take(self, deployment: LocalDeployment) -> None:
+        """The part that is about to start: whatever ends this ends it, also before it is ready."""
+        with self._lock:
+            self._deployment, over = deployment, self._over
+        if over:
+            deployment.close(0.0)
 
     def _discard(self, deployment: LocalDeployment, limit: float) -> bool | None:
         found = deployment.discard(limit)
@@ -110,7 +121,7 @@ class PartHost:
         return None if found is None else found and quiet
 
     def _end_part(self, timeout: float) -> None:
-        with self._lock:  # one that is being started is ended when it has come up
+        with self._lock:
             self._over = True
             deployment = self._deployment
         if deployment is not None:

@@ -10,7 +10,7 @@ from dflow_core.deploy.machines.conversation import Conversation
 from dflow_core.deploy.machines.faults import error_from
 from dflow_core.deploy.machines.switch import Switch
 from dflow_core.deploy.machines.talk import Answer, Ask, Broken, Deploy, Note, Question, Raised, Request
-from dflow_core.errors import DflowError, LinkLostError, UsageError
+from dflow_core.errors import ClosedError, DflowError, LinkLostError, UsageError
 from dflow_core.model import DeployPlan, ExceptionNote, Machine
 from dflow_core.spi import Gateway, InstanceStatus, Link
 
@@ -108,6 +108,7 @@ class RemotePart:
         """End the part, within a limit (seconds), and the link. Idempotent."""
         with contextlib.suppress(DflowError):  # it is lost, and ends what runs there itself
             self._conversation.ask(Ask(Question.CLOSE, timeout), timeout + _SLACK)
+        self._conversation.end(ClosedError(f"what runs on {self.link.peer} was ended"))
         self.end_moving()
         self.link.close()
 
