@@ -121,7 +121,7 @@ def test_blocks_that_a_dead_sink_held_come_back() -> None:
         results = list(graph.map((item for _ in range(200)), timeout=20))
         assert results[-1] == 8 and len(results) == 200
         assert (graph.counters.failed, graph.counters.delivered) == (0, 208)
-        assert stats(graph).blocks_in_use == 8  # what the new process keeps
+        wait_until(lambda: stats(graph).blocks_in_use == 8)  # what the new process keeps
 
 
 def test_memory_of_the_pool_reaches_a_level_and_stays_there() -> None:

@@ -175,7 +175,7 @@ def puppet_registry() -> PluginRegistry:
     def never() -> object:
         raise AssertionError("threads need no transport")
 
-    shm = TransportEntry("none", local=True, factory=never)  # type: ignore[arg-type]
+    shm = TransportEntry("none", factory=never)  # type: ignore[arg-type]
     report = PluginReport("puppets", "puppets", "1", "loaded")
     return PluginRegistry([
         Contribution(report, [entry, shm]), Contribution(report, list(builtin.dflow_register_deployers())),
