@@ -73,7 +73,7 @@ class LocalDeployment(Deployment):
         self._close_lock = threading.Lock()
         self._closed = False
         self._door: Door | None = None
-        self.users: list[Callable[[], None]] = []
+        self.users: list[Callable[[], object]] = []
         sink = make_sink(settings.output)
         self.group: MemoryGroup = transport.create_group(_group_config(plan, settings))
         self._output = OutputForwarder(sink)

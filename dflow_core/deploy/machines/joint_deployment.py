@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from dflow_core.deploy.local import LocalDeployer
@@ -92,7 +93,8 @@ class JointDeployment(Deployment):
         self._raised = call
 
     def suspend(self, timeout: float) -> bool:
-        return all(_side_by_side([lambda: self._local.suspend(timeout), *_each(self._parts, "suspend", timeout)]))
+        calls = [self._local.suspend, *(part.suspend for part in self._parts)]
+        return all(_side_by_side([partial(call, timeout) for call in calls]))
 
     def resume(self) -> None:
         self._local.resume()
@@ -100,7 +102,8 @@ class JointDeployment(Deployment):
             part.resume()
 
     def discard(self, timeout: float) -> bool | None:
-        found = _side_by_side([lambda: self._local.discard(timeout), *_each(self._parts, "discard", timeout)])
+        calls = [self._local.discard, *(part.discard for part in self._parts)]
+        found = _side_by_side([partial(call, timeout) for call in calls])
         return None if None in found else all(found)
 
     def prepare(self, models: Mapping[str, PneModel]) -> Exchange:
@@ -153,7 +156,7 @@ def deploy_jointly(
         limit = settings.start_timeout + _CONNECT_LIMIT if settings.start_timeout else float(1 << 20)
         for part in remotes:
             own = parts.others[part.machine.name]
-            starts.append(lambda part=part, own=own: part.deploy(own, options, _model_of(model, own), limit))  # type: ignore[misc]
+            starts.append(partial(part.deploy, own, options, _model_of(model, own), limit))
         here = _all_or_none(starts, undo)[0]
         assert here is not None
         ours.deployment = here
@@ -163,7 +166,7 @@ def deploy_jointly(
                 gateway_events(here, part.machine.name),
             ))
         # What is fed no more runs dry front to back, over all machines; then the parts elsewhere are closed.
-        here.users.append(lambda: _close(remotes, settings.stop_timeout))
+        here.users.append(lambda: _side_by_side([partial(part.close, settings.stop_timeout) for part in remotes]))
         if ours.failure is not None:
             raise ours.failure
         undo.pop_all()
@@ -182,10 +185,6 @@ def gateway_events(deployment: LocalDeployment, peer: str) -> GatewayEvents:
     return GatewayEvents(
         lambda queue: deployment.done_elsewhere(queue, peer), deployment.tell_cancelled, deployment.fail
     )
-
-
-def _close(parts: Sequence[RemotePart], limit: float) -> None:
-    _side_by_side([lambda part=part: part.close(limit) for part in parts])  # type: ignore[misc]
 
 
 class _Events:
@@ -217,7 +216,7 @@ def _connected(
         undo.callback(part.close, 0.0)
         return part
 
-    return _all_or_none([lambda machine=machine: connect(machine) for machine in machines], undo)  # type: ignore[misc]
+    return _all_or_none([partial(connect, machine) for machine in machines], undo)
 
 
 def _model_of(model: FlowModel, part: DeployPlan) -> bytes:
@@ -252,10 +251,6 @@ def _side_by_side(calls: Sequence[Callable[[], T]]) -> list[T]:
     """What calls give, made side by side; the first exception of one is raised."""
     with ThreadPoolExecutor(len(calls), "dflow-machines") as pool:
         return list(pool.map(lambda call: call(), calls))
-
-
-def _each(parts: Iterable[RemotePart], name: str, timeout: float) -> list[Callable[[], bool | None]]:
-    return [lambda part=part: getattr(part, name)(timeout) for part in parts]  # type: ignore[misc]
 
 
 def _nobody(note: ExceptionNote) -> None:
