@@ -37,6 +37,12 @@ def test_minor_versions_must_be_equal(here, there, fits):
         handshake.check(hello(here), hello(there), "the other")
 
 
+def test_versions_of_python_must_be_equal():
+    """Functions travel by value, as bytes of one minor version."""
+    with pytest.raises(UsageError, match="the other runs Python 2.7, this machine 3"):
+        handshake.check(hello(), hello(python="2.7"), "the other")
+
+
 def test_the_key_never_travels():
     made = handshake.with_proof(hello(), handshake.proof(b"secret", "dialer", hello(), hello()))
     assert b"secret" not in handshake.pack(made)

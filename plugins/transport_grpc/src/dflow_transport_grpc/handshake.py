@@ -16,6 +16,7 @@ import hashlib
 import hmac
 import json
 import secrets
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -40,6 +41,7 @@ class Hello:
         session: The session it comes back to, or the one it is given; "" for a new one.
         heard: Number of the last piece it has taken.
         proof: Proof of the key; "" where there is none yet.
+        python: Version of Python, up to its minor number.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Hello:
     session: str = ""
     heard: int = 0
     proof: str = ""
+    python: str = "{}.{}".format(*sys.version_info)
 
 
 def proof(key: bytes, role: str, dialer: Hello, listener: Hello) -> str:
@@ -71,7 +74,7 @@ def pack(hello: Hello) -> bytes:
     """A greeting as it travels."""
     return _packed({
         "name": hello.name, "version": hello.version, "lease": hello.lease, "nonce": hello.nonce,
-        "session": hello.session, "heard": hello.heard, "proof": hello.proof,
+        "session": hello.session, "heard": hello.heard, "proof": hello.proof, "python": hello.python,
     })
 
 
@@ -90,7 +93,7 @@ def unpack(data: bytes, peer: str) -> Hello:
     try:
         return Hello(
             str(found["name"]), str(found["version"]), float(str(found["lease"])), str(found["nonce"]),
-            str(found["session"]), int(str(found["heard"])), str(found["proof"]),
+            str(found["session"]), int(str(found["heard"])), str(found["proof"]), str(found["python"]),
         )
     except (KeyError, ValueError) as cause:
         raise PeerGoneError(f"{peer} sent a greeting that lacks something: {cause}") from cause
@@ -100,8 +103,12 @@ def check(own: Hello, other: Hello, peer: str) -> None:
     """Whether both may talk at all.
 
     Raises:
-        UsageError: they are of different minor versions of dflow.
+        UsageError: they are of different minor versions of dflow or Python; functions travel by value between them.
     """
+    if own.python != other.python:
+        raise UsageError(
+            f"{peer} runs Python {other.python}, this machine {own.python}", hint="use the same minor version on both"
+        )
     if own.version.split(".")[:2] != other.version.split(".")[:2]:
         raise UsageError(
             f"{peer} has dflow {other.version}, this machine {own.version}", hint="install the same version on both"
