@@ -134,8 +134,32 @@ class InstanceStatus(_message.Message):
     waiting: float
     def __init__(self, node: _Optional[str] = ..., instance: _Optional[int] = ..., process: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[str] = ..., restarts: _Optional[int] = ..., calls: _Optional[int] = ..., busy: _Optional[float] = ..., trans_id: _Optional[int] = ..., call_age: _Optional[float] = ..., given_up: _Optional[str] = ..., given_up_age: _Optional[float] = ..., failed: _Optional[int] = ..., blocked: _Optional[float] = ..., waiting: _Optional[float] = ...) -> None: ...
 
+class QueueStats(_message.Message):
+    __slots__ = ("name", "depth", "level", "sent", "delivered", "dropped", "failed", "oldest_age", "blocked", "waiting")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DEPTH_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    SENT_FIELD_NUMBER: _ClassVar[int]
+    DELIVERED_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_AGE_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    depth: int
+    level: int
+    sent: int
+    delivered: int
+    dropped: int
+    failed: int
+    oldest_age: float
+    blocked: float
+    waiting: float
+    def __init__(self, name: _Optional[str] = ..., depth: _Optional[int] = ..., level: _Optional[int] = ..., sent: _Optional[int] = ..., delivered: _Optional[int] = ..., dropped: _Optional[int] = ..., failed: _Optional[int] = ..., oldest_age: _Optional[float] = ..., blocked: _Optional[float] = ..., waiting: _Optional[float] = ...) -> None: ...
+
 class Answer(_message.Message):
-    __slots__ = ("failure", "verdict", "statuses", "stacks")
+    __slots__ = ("failure", "verdict", "statuses", "stacks", "queues")
     class StacksEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -147,11 +171,13 @@ class Answer(_message.Message):
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     STATUSES_FIELD_NUMBER: _ClassVar[int]
     STACKS_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
     failure: _control_pb2.Failure
     verdict: bool
     statuses: _containers.RepeatedCompositeFieldContainer[InstanceStatus]
     stacks: _containers.ScalarMap[str, str]
-    def __init__(self, failure: _Optional[_Union[_control_pb2.Failure, _Mapping]] = ..., verdict: bool = ..., statuses: _Optional[_Iterable[_Union[InstanceStatus, _Mapping]]] = ..., stacks: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    queues: _containers.RepeatedCompositeFieldContainer[QueueStats]
+    def __init__(self, failure: _Optional[_Union[_control_pb2.Failure, _Mapping]] = ..., verdict: bool = ..., statuses: _Optional[_Iterable[_Union[InstanceStatus, _Mapping]]] = ..., stacks: _Optional[_Mapping[str, str]] = ..., queues: _Optional[_Iterable[_Union[QueueStats, _Mapping]]] = ...) -> None: ...
 
 class MachineMessage(_message.Message):
     __slots__ = ("number", "deploy", "ask", "answer", "raised", "broken")

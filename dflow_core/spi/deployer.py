@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dflow_core.errors import DflowError, UsageError
 from dflow_core.model import DeployPlan, ExceptionNote, FlowModel, PneModel
-from dflow_core.spi.transport import MemoryGroup
+from dflow_core.spi.transport import MemoryGroup, QueueStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,10 @@ class Deployment(abc.ABC):
     @abc.abstractmethod
     def stacks(self) -> Mapping[str, str]:
         """Python stacks of the executors by process name, for stall reports; empty text where none came in time."""
+
+    def queues_elsewhere(self) -> Sequence[QueueStats]:
+        """Counters of queues on other machines, their names behind that of the machine; empty where all are here."""
+        return ()
 
     def tell_cancelled(self) -> None:
         """Have executors that wait look at the board of cancelled transactions, where they can; any thread calls it."""

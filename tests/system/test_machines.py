@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -285,3 +286,26 @@ def test_a_node_elsewhere_cannot_be_exchanged_yet(elsewhere):
         with pytest.raises(df.UsageError, match="runs on another machine, where nodes cannot be exchanged yet"):
             graph.update("b", df.pyflow(lambda x: x))
         assert graph(np.zeros(1)).tolist() == [3.0]
+
+
+def test_what_a_queue_on_another_machine_drops_is_told(elsewhere):
+    """Counters hold there too, and a run that lost something says so."""
+    def slow(x):
+        time.sleep(0.005)
+        return x
+
+    first = df.pyflow(lambda x: x).fnode(name="a")
+    first.set_queue(0, depth=1, overflow="drop_oldest")
+    last = df.pyflow(slow).fnode(name="b")
+    info = elsewhere.place(a=THERE, b=THERE)
+    with df.FlowGraph([last(first(df.FlowData("x")))], {**QUIET, "deploy_info": info}) as graph:
+        for _ in range(30):
+            graph.feed({"x": np.zeros(1)})
+        while graph.running.client.in_flight:  # what was dropped ends without a result
+            with contextlib.suppress(df.WaitTimeoutError):
+                graph.fetch(timeout=0.05)
+        stats = graph.running.stats()
+        (edge,) = [one for one in stats.edges if one.name == "server1: a:0->b:0"]
+        assert edge.dropped == stats.transactions.dropped > 0
+        assert edge.sent == edge.delivered + edge.dropped + edge.failed + edge.level
+        assert "server1: a:0->b:0" in stats.status

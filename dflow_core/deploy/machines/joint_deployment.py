@@ -36,6 +36,7 @@ from dflow_core.spi import (
     LinkConfig,
     LinkTransport,
     MakeGateway,
+    QueueStats,
 )
 
 _CONNECT_LIMIT = 10.0
@@ -83,6 +84,9 @@ class JointDeployment(Deployment):
     def stacks(self) -> Mapping[str, str]:
         found = _side_by_side([self._local.stacks, *(part.stacks for part in self._parts)])
         return dict(itertools.chain(*(stacks.items() for stacks in found)))
+
+    def queues_elsewhere(self) -> Sequence[QueueStats]:
+        return tuple(itertools.chain(*_side_by_side([part.queues for part in self._parts])))
 
     def tell_cancelled(self) -> None:
         self._local.tell_cancelled()

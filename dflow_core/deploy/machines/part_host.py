@@ -75,6 +75,9 @@ class PartHost:
             return Answer(statuses=tuple(self._means.counted(deployment)))
         if question is Question.STACKS:
             return Answer(stacks=deployment.stacks())
+        if question is Question.QUEUES:
+            notices = set(deployment.plan.notices.values())
+            return Answer(queues=tuple(q for q in deployment.group.stats().queues if q.name not in notices))
         if question is Question.SUSPEND:
             return Answer(verdict=deployment.suspend(limit))
         if question is Question.DISCARD:

@@ -12,7 +12,7 @@ from dflow_core.deploy.machines.switch import Switch
 from dflow_core.deploy.machines.talk import Answer, Ask, Broken, Deploy, Note, Question, Raised, Request
 from dflow_core.errors import ClosedError, DflowError, LinkLostError, UsageError
 from dflow_core.model import DeployPlan, ExceptionNote, Machine
-from dflow_core.spi import Gateway, InstanceStatus, Link
+from dflow_core.spi import Gateway, InstanceStatus, Link, QueueStats
 
 _STATUS_LIMIT = 1.0
 _STACKS_LIMIT = 5.0
@@ -37,6 +37,7 @@ class RemotePart:
         self.machine, self.link = machine, link
         self._raised, self._broken = raised, broken
         self._last: tuple[InstanceStatus, ...] = ()
+        self._queues: tuple[QueueStats, ...] = ()
         self._gateway: Gateway | None = None
         self._conversation = Conversation(link, self._refuse, self._hear)
         self._switch = Switch(self._conversation.take, self._ended)
@@ -82,6 +83,13 @@ class RemotePart:
             found = self._conversation.ask(Ask(Question.STATUS), _STATUS_LIMIT).statuses
             self._last = tuple(replace(one, machine=self.machine.name) for one in found)
         return self._last
+
+    def queues(self) -> Sequence[QueueStats]:
+        """Counters of its queues; what was last known where it does not answer."""
+        with contextlib.suppress(DflowError):
+            found = self._conversation.ask(Ask(Question.QUEUES), _STATUS_LIMIT).queues
+            self._queues = tuple(replace(one, name=f"{self.machine.name}: {one.name}") for one in found)
+        return self._queues
 
     def stacks(self) -> Mapping[str, str]:
         """Stacks of its executors by process name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 
 from google.protobuf.message import DecodeError
@@ -18,7 +19,7 @@ from dflow_core.model.control_serde import (
     process_to_proto,
 )
 from dflow_core.proto import machines_pb2 as pb
-from dflow_core.spi import InstanceStatus
+from dflow_core.spi import InstanceStatus, QueueStats
 
 _LENGTH = struct.Struct("<I")
 
@@ -113,7 +114,8 @@ def _place(proto: pb.Place) -> InstancePlace:
 
 
 def _answer_proto(answer: Answer) -> pb.Answer:
-    proto = pb.Answer(statuses=map(_status_proto, answer.statuses), stacks=answer.stacks)
+    queues = [pb.QueueStats(**dataclasses.asdict(one)) for one in answer.queues]
+    proto = pb.Answer(statuses=map(_status_proto, answer.statuses), stacks=answer.stacks, queues=queues)
     if answer.verdict is not None:
         proto.verdict = answer.verdict
     if answer.failure is not None:
@@ -126,6 +128,12 @@ def _answer(proto: pb.Answer) -> Answer:
         failure_from_proto(proto.failure) if proto.HasField("failure") else None,
         proto.verdict if proto.HasField("verdict") else None,
         tuple(map(_status, proto.statuses)), dict(proto.stacks),
+        tuple(
+            QueueStats(
+                q.name, q.depth, q.level, q.sent, q.delivered, q.dropped, q.failed, q.oldest_age, q.blocked, q.waiting
+            )
+            for q in proto.queues
+        ),
     )
 
 

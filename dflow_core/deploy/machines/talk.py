@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from dflow_core.model import DeployPlan, ExceptionNote
 from dflow_core.model.control_serde import Failure
-from dflow_core.spi import InstanceStatus
+from dflow_core.spi import InstanceStatus, QueueStats
 
 
 class Question(enum.Enum):
@@ -27,6 +27,7 @@ class Question(enum.Enum):
 
     STATUS = "status"
     STACKS = "stacks"
+    QUEUES = "queues"
     SUSPEND = "suspend"
     RESUME = "resume"
     DISCARD = "discard"
@@ -68,13 +69,14 @@ class Answer:
     Args:
         failure: Why it could not be done.
         verdict: What `Deployment.suspend` or `discard` gave.
-        statuses, stacks: What was asked for.
+        statuses, stacks, queues: What was asked for.
     """
 
     failure: Failure | None = None
     verdict: bool | None = None
     statuses: tuple[InstanceStatus, ...] = ()
     stacks: Mapping[str, str] = field(default_factory=dict)
+    queues: tuple[QueueStats, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

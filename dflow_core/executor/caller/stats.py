@@ -91,7 +91,8 @@ class StatsReader:
     def edges(self) -> tuple[tuple[QueueStats, ...], int]:
         """Counters of every queue that carries messages, and the bytes in use."""
         stats = self._deployment.group.stats()
-        return tuple(queue for queue in stats.queues if queue.name not in self._notices), stats.bytes_in_use
+        here = tuple(queue for queue in stats.queues if queue.name not in self._notices)
+        return (*here, *self._deployment.queues_elsewhere()), stats.bytes_in_use
 
     def nodes(self) -> tuple[NodeStats, ...]:
         """Counters of every instance; of those that count for themselves, what they say when asked."""

@@ -21,7 +21,7 @@ from dflow_core.deploy.planning.parts import split_plan
 from dflow_core.errors import DflowError, LinkLostError, PeerGoneError, StartupError, UsageError, WaitTimeoutError
 from dflow_core.model import ExceptionNote
 from dflow_core.model.control_serde import Failure
-from dflow_core.spi import CONTROL_LANE, Gateway, InstanceStatus, Link
+from dflow_core.spi import CONTROL_LANE, Gateway, InstanceStatus, Link, QueueStats
 from dflow_core.testing.waiting import wait_until
 from tests.unit.deploy.test_parts import place, planned
 from tests.unit.deploy.test_placement import chain
@@ -37,6 +37,7 @@ MESSAGES = {
     "verdict": Answer(verdict=False),
     "failure": Answer(Failure("ValueError", "text \udc80", "trace", "n", 3, "hint", 5, ("f[1]",))),
     "status": Answer(statuses=(STATUS, replace(STATUS, current=None, given_up=None))),
+    "queues": Answer(queues=(QueueStats("q", 8, 2, 10, 7, 1, 0, 0.5, 1.5, 2.5), QueueStats("r", 1, 0, 0, 0, 0))),
     "stacks": Answer(stacks={"p": "File x"}),
     "raised": Raised(ExceptionNote(3, -4, 5, b"head", "n", 1, 2, True)),
     "broken": Broken(Failure("LinkLostError", "gone")),
