@@ -93,8 +93,8 @@ class GrpcListener(Listener):
         except DflowError as error:
             yield handshake.refusal(error)
             return
-        except StopIteration:
-            return
+        except (StopIteration, grpc.RpcError):
+            return  # it went away before it had said who it is
         yield handshake.pack(own)
         if is_new:
             self._accept(link)
