@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import dflow_core as df
-from dflow_core.testing.waiting import wait_until
+from dflow_core.testing.waiting import comes_true, wait_until
 
 SEED = 20261130
 
@@ -134,7 +134,7 @@ def run_rounds(rounds: int, seed: int) -> None:
         np.testing.assert_array_equal(graph(np.ones(30, np.int64), timeout=30), np.full(30, 3))  # type: ignore[arg-type]
         group = graph.running.deployment.group  # type: ignore[union-attr]
         del result
-        wait_until(lambda: group.stats().blocks_in_use == 0)
+        assert comes_true(lambda: group.stats().blocks_in_use == 0), group.stats()
 
 
 @pytest.mark.timeout(120)
