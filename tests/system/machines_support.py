@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import platform
@@ -18,7 +17,6 @@ from pathlib import Path
 
 from dflow_core.testing.waiting import is_alive, wait_until
 
-_PDEATHSIG = 1
 HOST_TYPE = {"x86_64": "X86", "aarch64": "Aarch"}.get(platform.machine(), "X86")
 
 
@@ -64,7 +62,6 @@ def start_daemon(*words: str, **environ: str) -> Other:
         command += ["--listen", "127.0.0.1:0"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environ},
-        preexec_fn=_end_with_parent,
     )
     assert process.stdout is not None and process.stderr is not None
     text = ""
@@ -74,11 +71,6 @@ def start_daemon(*words: str, **environ: str) -> Other:
             raise AssertionError(f"no daemon: {process.stderr.read()}")
         text += line
     return Other(process, json.loads(text)["address"])
-
-
-def _end_with_parent() -> None:
-    """A run of tests that is killed leaves no daemon behind."""
-    ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
 
 
 @dataclass
