@@ -22,8 +22,8 @@ from multiprocessing.connection import Connection
 import grpc
 
 from dflow_core.spi import FIRST_DATA_LANE, LinkConfig, LinkReceiver
-from dflow_transport_grpc import GrpcLinkTransport
 from dflow_transport_grpc.channel import OPTIONS
+from dflow_transport_grpc.transport import GrpcLinkTransport
 
 SIZES = {"4 KB": 4096, "150 KB": 150_000, "6 MB": 6_000_000}
 LENGTH = struct.Struct("<Q")

@@ -25,7 +25,7 @@ from dflow_core.spi import (
     MemoryGroup,
 )
 from dflow_core.testing.waiting import LIMIT, wait_until
-from dflow_transport_grpc import GrpcLinkTransport
+from dflow_transport_grpc.transport import GrpcLinkTransport
 from dflow_transport_shm import ShmTransport
 
 QUEUES = (QueuePlan("out", 4), QueuePlan("back", 4))

@@ -6,7 +6,7 @@ import pytest
 
 from dflow_core.spi import LinkConfig
 from dflow_core.testing.link_contract import LEASE, Place
-from dflow_transport_grpc import GrpcLinkTransport
+from dflow_transport_grpc.transport import GrpcLinkTransport
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from dflow_core.errors import LinkLostError, UsageError
 from dflow_core.spi import FIRST_DATA_LANE, LinkConfig
 from dflow_core.testing.link_contract import Collector, Pair
 from dflow_core.testing.waiting import wait_until
-from dflow_transport_grpc import GrpcLinkTransport
 from dflow_transport_grpc.addresses import holder_of
+from dflow_transport_grpc.transport import GrpcLinkTransport
 from tests.system.machines_support import network
 
 DATA = FIRST_DATA_LANE
@@ -26,7 +26,7 @@ FAR = """
 import sys, threading
 from dflow_core.spi import LinkConfig
 from dflow_core.testing.link_contract import Collector
-from dflow_transport_grpc import GrpcLinkTransport
+from dflow_transport_grpc.transport import GrpcLinkTransport
 
 links = []
 
@@ -176,6 +176,21 @@ def test_a_fork_cannot_use_a_link_and_does_it_no_harm(place):
     pair.near.send(DATA, b"still works")
     assert pair.at_far.wait_for(1)[0][1] == b"still works"
     pair.near.close()
+
+
+def test_forks_on_their_way_to_other_programs_are_not_disturbed(place):
+    """BC-090: threads of gRPC in a fork, whose descriptors are closed under them, abort it or let it hang."""
+    pair = place.connect()
+    pair.begin()
+    for _ in range(60):
+        done = subprocess.run(["true"], preexec_fn=lambda: None, capture_output=True, timeout=20)
+        assert (done.returncode, done.stderr) == (0, b"")
+    pair.near.close()
+
+
+def test_listing_plugins_imports_no_grpc():
+    code = "import sys, dflow_transport_grpc.plugin as p; p.dflow_register_links(); sys.exit('grpc' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=30).returncode == 0
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from dflow_core.testing.link_contract import LinkContract
-from dflow_transport_grpc import GrpcLinkTransport
+from dflow_transport_grpc.transport import GrpcLinkTransport
 
 
 class TestOverLoopback(LinkContract):

@@ -6,8 +6,11 @@ from collections.abc import Callable
 from importlib import metadata
 
 from dflow_core.spi import Link, LinkConfig, LinkTransport, Listener
-from dflow_transport_grpc.dialer import Dialer
-from dflow_transport_grpc.listener import GrpcListener
+from dflow_transport_grpc.forks import without_fork_support
+
+with without_fork_support():
+    from dflow_transport_grpc.dialer import Dialer
+    from dflow_transport_grpc.listener import GrpcListener
 
 
 class GrpcLinkTransport(LinkTransport):
