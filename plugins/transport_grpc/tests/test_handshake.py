@@ -9,7 +9,7 @@ import pytest
 from dflow_core.errors import LinkLostError, PeerGoneError, UsageError
 from dflow_core.spi import LinkConfig
 from dflow_transport_grpc import handshake
-from dflow_transport_grpc.addresses import join_address, split_address
+from dflow_transport_grpc.addresses import join_address, peer_address, split_address
 
 
 def hello(version="1.2.3", **changes):
@@ -66,6 +66,7 @@ def test_a_proof_is_good_for_one_role_of_one_handshake(change):
 
 @pytest.mark.parametrize("data", [
     b"", b"HTTP/1.1 400 Bad Request", b"\1", b"\1[]", b"\1{}", b'\1{"is": "dflow link"', b"\2{}",
+    pytest.param(b"\1" + b"[" * 200_000, id="brackets in brackets"),
 ])
 def test_what_is_no_greeting_is_told(data):
     with pytest.raises(PeerGoneError, match="the other answers, but it is no dflow daemon"):
@@ -99,3 +100,11 @@ def test_a_refusal_is_raised_as_what_it_was(error):
 def test_addresses(text, host, port):
     assert split_address(text) == (host, port)
     assert join_address(host, port) == text
+
+
+@pytest.mark.parametrize(("said", "address"), [
+    ("ipv4:10.0.0.2:7070", "10.0.0.2:7070"), ("ipv6:%5B::1%5D:7070", "[::1]:7070"),
+    ("ipv6:%5Bfe80::1%25eth0%5D:1", "[fe80::1%eth0]:1"),
+])
+def test_addresses_of_peers_are_told_as_they_are_written(said, address):
+    assert peer_address(said) == address

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from dflow_core.errors import PeerGoneError
 from dflow_core.spi import CONTROL_LANE, FIRST_DATA_LANE, GATEWAY_LANE
 from dflow_core.testing.link_contract import Collector
+from dflow_transport_grpc.channel import MOST_WORD
 from dflow_transport_grpc.inbox import Inbox
-from dflow_transport_grpc.outbox import Outbox
-from dflow_transport_grpc.words import Kind, Piece, Word, pack, unpack
+from dflow_transport_grpc.outbox import PIECE_BYTES, Outbox
+from dflow_transport_grpc.words import MOST_HEAD, Kind, Piece, Word, pack, unpack
 
 DATA = FIRST_DATA_LANE
 PIECE = Piece(7, DATA, b"head", 10, 0, memoryview(b"0123456789"))
@@ -83,6 +84,16 @@ def test_small_frames_go_together():
     for number in range(5):
         box.add(DATA, b"%d" % number, memoryview(bytes(100)))
     assert len(box.next()) == 5
+
+
+@pytest.mark.parametrize(("count", "size"), [(500, 0), (500, PIECE_BYTES // 64 - 1), (500, PIECE_BYTES - 1), (20, 0)])
+def test_no_word_is_larger_than_the_other_end_takes(count, size):
+    """Heads as long as they may be, payloads that leave just room for one more piece."""
+    box, payload = Outbox(window=1 << 40), memoryview(bytes(PIECE_BYTES))
+    for number in range(count):
+        box.add(DATA + number % 7, bytes(MOST_HEAD), payload[: size if number % 64 != 63 else PIECE_BYTES])
+    while pieces := box.next():
+        assert len(pack(Word(Kind.PIECES, 0, pieces))) < MOST_WORD
 
 
 def test_only_so_much_goes_ahead_of_what_the_other_end_has():

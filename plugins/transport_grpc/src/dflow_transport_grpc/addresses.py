@@ -6,10 +6,12 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 from dflow_core.errors import UsageError
 
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^:\[\]\s]+)):(\d{1,5})")
+_PEER = re.compile(r"^ipv[46]:")
 _LISTENS = "0A"
 
 
@@ -31,6 +33,11 @@ def split_address(address: str) -> tuple[str, int]:
 def join_address(host: str, port: int) -> str:
     """An address of a host and a port."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def peer_address(text: str) -> str:
+    """An address as gRPC says it, such as `ipv6:%5B::1%5D:7070`, as people write it."""
+    return unquote(_PEER.sub("", text))
 
 
 def holder_of(port: int) -> str:

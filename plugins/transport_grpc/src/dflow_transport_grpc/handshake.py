@@ -153,7 +153,7 @@ def _packed(found: Mapping[str, object]) -> bytes:
 def _unpacked(data: bytes, peer: str) -> dict[str, object]:
     try:
         found = json.loads(data[1:]) if data[:1] == bytes([Kind.GREETING]) else {}
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter for brackets in brackets
         found = {}
     if not isinstance(found, dict) or found.get("is") != _MAGIC:
         raise PeerGoneError(f"{peer} answers, but it is no dflow daemon", hint="check the address and the port")

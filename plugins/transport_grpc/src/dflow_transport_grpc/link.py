@@ -69,7 +69,7 @@ class GrpcLink(Link):
         self._stream: Stream | None = None
         self._heard_at = time.monotonic()
         self._told = 0
-        self._closing = self._said_bye = False
+        self._closing = self._said_bye = self._told_end = False
         self._error: DflowError | None = None
         self.over = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name="dflow-link", daemon=True)
@@ -83,11 +83,10 @@ class GrpcLink(Link):
             self._receiver = receiver
             while self._early:
                 self._inbox.take(self._early.popleft(), receiver)
-            error = self._error
         with self._lock:
             self._lock.notify_all()
-        if self.over.is_set() and not self._closing:
-            receiver.ended(None if isinstance(error, ClosedError) else error)
+        if self.over.is_set():
+            self._tell_end()
 
     def send(self, lane: int, head: bytes, payload: memoryview | None = None) -> None:
         self._check_process()
@@ -237,10 +236,16 @@ class GrpcLink(Link):
         with self._taking:
             self._inbox.drop()
             self._early.clear()
-            receiver = None if self._closing else self._receiver
-        if receiver is not None:
-            receiver.ended(None if isinstance(error, ClosedError) else error)
+        self._tell_end()
         self._forget()
+
+    def _tell_end(self) -> None:
+        """Tell the receiver, where there is one, that nothing comes any more: once, whoever is first."""
+        with self._taking:
+            receiver = None if self._closing or self._told_end else self._receiver
+            self._told_end = self._told_end or receiver is not None
+        if receiver is not None:
+            receiver.ended(None if isinstance(self._error, ClosedError) else self._error)
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import threading
 from collections.abc import Callable, Iterator
@@ -13,14 +12,13 @@ import grpc
 from dflow_core.errors import DflowError, LinkLostError, PeerGoneError, UsageError
 from dflow_core.spi import Link, LinkConfig, Listener
 from dflow_transport_grpc import handshake
-from dflow_transport_grpc.addresses import holder_of, join_address, split_address
+from dflow_transport_grpc.addresses import holder_of, join_address, peer_address, split_address
 from dflow_transport_grpc.channel import METHOD, OPTIONS, SERVICE
 from dflow_transport_grpc.link import GrpcLink, Stream, failure
 
 _MOST_CONNECTIONS = 256
 _GREETING_LIMIT = 10.0
 _STOP_LIMIT = 5.0
-_PREFIX = re.compile(r"^ipv[46]:")
 
 
 class GrpcListener(Listener):
@@ -71,7 +69,8 @@ class GrpcListener(Listener):
 
     def _carry(self, said: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """One connection: the greetings, then what the link has to say, while a thread takes what comes."""
-        peer = f"the machine at {context.peer()}"
+        address = peer_address(context.peer())
+        peer = f"the machine at {address}"
         stream = Stream(context.cancel)
         limit = threading.Timer(_GREETING_LIMIT, context.cancel)
         limit.daemon = True
@@ -87,7 +86,7 @@ class GrpcListener(Listener):
             finally:
                 limit.cancel()
             is_new = link is None
-            link = link or self._opened(other, own, context.peer())
+            link = link or self._opened(other, own, address)
             if not link.attach(stream, other.heard):
                 raise LinkLostError("this link is over")
         except DflowError as error:
@@ -121,7 +120,7 @@ class GrpcListener(Listener):
         return handshake.with_proof(own, handshake.proof(self._config.key, "listener", other, own)), link
 
     def _opened(self, other: handshake.Hello, own: handshake.Hello, address: str) -> GrpcLink:
-        peer = f"{other.name} at {_PREFIX.sub('', address)}"
+        peer = f"{other.name} at {address}"
         lease = min(self._config.lease, other.lease)
         with self._lock:
             made = GrpcLink(self._config.name, peer, own.session, lease, lambda: self._forget(own.session))
