@@ -207,7 +207,6 @@ def test_instances_of_a_node_spread_over_machines(elsewhere):
 def test_a_model_runs_there(elsewhere, models):
     one = df.GraphProcessPoint(df.Framework.ONNX, models / "conv_small.onnx").fnode(1, 1, name="net")
     other = df.GraphProcessPoint(df.Framework.ONNX, models / "conv_small.onnx").fnode(1, 1, name="net")
-    image = np.random.default_rng(1).random((1, 3, 8, 8), np.float32)
     with df.FlowGraph([other(df.FlowData("x"))], QUIET) as graph:
         shape = graph.running.model.submodels["net"].inputs[0].shape
         image = np.random.default_rng(1).random([size if size > 0 else 1 for size in shape], np.float32)

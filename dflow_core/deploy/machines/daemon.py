@@ -32,7 +32,7 @@ class Daemon:
 
     def __init__(self, transport: LinkTransport, address: str, config: LinkConfig, means: Means) -> None:
         self._means = means
-        self._lock = threading.Condition()
+        self._lock = threading.Lock()
         self._hosts: set[PartHost] = set()
         self._closed = False
         means.deployer.warm_up()
@@ -71,4 +71,3 @@ class Daemon:
     def _forget(self, host: PartHost) -> None:
         with self._lock:
             self._hosts.discard(host)
-            self._lock.notify_all()
